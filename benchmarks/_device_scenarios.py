@@ -185,8 +185,12 @@ SCENARIOS: dict[str, Scenario] = {
     "policy flow_noise": of_policy("flow"),
     "policy flow_sde": of_policy("flow", sampler={"name": "flow_sde"}),
     "policy flow_cps": of_policy("flow", sampler={"name": "flow_cps"}),
-    "policy flow chunk_correlation 1": of_policy("flow", sampler={"name": "flow_noise", "chunk_correlation": 1.0}),
-    "policy flow chunk_correlation 0.5": of_policy("flow", sampler={"name": "flow_noise", "chunk_correlation": 0.5}),
+    "policy flow chunk_correlation 1": of_policy(
+        "flow", sampler={"name": "flow_noise", "chunk_correlation": 1.0}
+    ),
+    "policy flow chunk_correlation 0.5": of_policy(
+        "flow", sampler={"name": "flow_noise", "chunk_correlation": 0.5}
+    ),
     "policy flow unet1d": of_policy("flow", net={"name": "unet1d"}),
     "policy ddpm": of_policy("diffusion", sampler={"name": "ddpm"}),
     "policy ddim": of_policy("diffusion", sampler={"name": "ddim", "train_steps": 20}),

@@ -1,15 +1,14 @@
-"""K denoising steps on a robot beside one: at 50 Hz, over DDS, asked in every period.
+"""Inference with K denoising steps compared with one step: at 50 Hz, over DDS, every period.
 
-Policies that were never trained hold an arm about its home: a small MLP or U-Net, of states or
-also of a 128×128 picture, of one step or of ``--steps``. The robot is another process, as in
-``deploy_latency``. ``query`` is the policy alone, on one thread. ``command`` is from the arrival of
-the oldest reading in use to the command; readings come at 100 Hz, pictures at 50, so that half a
-period of theirs is in it however quick the policy. ``ratio`` is of the medians of queries. Then the
-cheapest policy runs on for ``--minutes``, for the periods that it misses. ``at standstill`` are
-those missed while a core of the machine itself stood still, as virtual ones do: see
-``_standstill.py``.
+Untrained policies hold an arm near its home: a small MLP or U-Net, of states or also of a 128×128
+image, with one step or ``--steps``. The robot is another process, as in ``deploy_latency``.
+``query`` is the policy alone, on one thread. ``command`` is the time from the arrival of the oldest
+reading in use to the command. Readings arrive at 100 Hz and images at 50 Hz, so it includes half of
+their period for any policy. ``ratio`` is the ratio of median queries. Then the cheapest policy runs
+for ``--minutes`` to count missed periods. ``at standstill`` counts those missed while a core of the
+machine stalled, as virtual cores do: see ``_standstill.py``.
 
-On an otherwise idle machine.
+Run it on an otherwise idle machine.
 
     python benchmarks/deploy_inference.py [--json FILE] [--seconds 30] [--minutes 10] [--steps 10]
 """
@@ -48,7 +47,7 @@ HEADER = f"{'policy':28}{'query ms':>16}{'command ms':>16}{'missed':>14}{'at sta
 
 
 class InferenceCase(NamedTuple):
-    """A policy."""
+    """A policy: network, image input, and number of denoising steps."""
 
     net: str
     picture: bool
@@ -79,7 +78,7 @@ def main() -> None:
 
 
 def run(case: InferenceCase, seconds: float, domain: int) -> dict[str, Any]:
-    """Medians and 99th percentiles of the last 1,000 periods, and what was missed of all."""
+    """Return medians and 99th percentiles of the last 1,000 periods, and all missed periods."""
     robot, missed = panda_at_rate(HZ), MissedPeriodListener()
     with (
         watched() as standstills,
@@ -101,10 +100,10 @@ def run(case: InferenceCase, seconds: float, domain: int) -> dict[str, Any]:
 
 @contextmanager
 def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
-    """A node whose policy is followed, in a thread."""
+    """Run an active node in a thread inside the context."""
     settings = _settings(bundle, robot, domain)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))
-    freeze_garbage_collector()  # this process exported what it runs, which a robot's does not
+    freeze_garbage_collector()  # this process holds the objects of the export
     loop = threading.Thread(target=node.run, daemon=True)
     loop.start()
     try:
@@ -124,7 +123,7 @@ def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
 def ratios(
     nets: Iterable[list[InferenceCase]], found: dict[str, dict[str, Any]]
 ) -> dict[str, float]:
-    """Of the slow one's median query to the quick one's."""
+    """Return the ratio of each slow policy's median query to the one-step policy's."""
     pairs = [pair for cases in nets for pair in zip(cases[::2], cases[1::2], strict=True)]
     return {
         str(slow): found[str(slow)]["query_ms"][0] / found[str(quick)]["query_ms"][0]
@@ -133,7 +132,7 @@ def ratios(
 
 
 def row(name: str, found: dict[str, Any]) -> str:
-    """Of the table."""
+    """Return a row of the table."""
     query, command = (
         " / ".join(f"{ms:.2f}" for ms in found[key]) for key in ("query_ms", "command_ms")
     )

@@ -1,12 +1,13 @@
 """A bundle on a simulated robot in another process, over DDS: success, ticks, latency.
 
-``robo-rl sim-robot`` runs in a process of its own, the node in this one, as on a robot; nothing
-leaves the machine. Episodes are asked for one after the other. ``success`` is that of the deployed
-policy, limits and delays of the real thing included, with its 95 % interval, beside the one that
-the bundle was exported with; ``latency`` from the arrival of the oldest reading to the command.
-Then the node holds the robot still for ``--minutes`` and counts the periods that it missed.
+``robo-rl sim-robot`` runs in its own process and the node in this one, as on a robot; nothing
+leaves the machine. Episodes run one after the other. ``success`` is the success rate of the
+deployed policy, including the limits and delays of a deployment, with its 95 % interval. The
+success rate at export is reported beside it. ``latency`` is the time from the arrival of the oldest
+reading to the command. Then the node holds the robot still for ``--minutes`` and counts missed
+periods.
 
-On an otherwise idle machine. The bundle is the demo's if none is named.
+Run it on an otherwise idle machine. The default bundle is the demo's.
 
     python benchmarks/deploy_latency.py [BUNDLE] [--json FILE] [--episodes 100] [--minutes 10]
 """
@@ -47,7 +48,13 @@ def main() -> None:
         return
     bundle = Bundle.load(args.bundle)
     contract = bundle.manifest.contract
-    words = ["--task", contract.task, "--domain", str(args.domain), f"out.latency_s={args.latency}"]
+    words = [
+        "--task",
+        contract.task,
+        "--domain",
+        str(args.domain),
+        f"sensor_delay.latency_s={args.latency}",
+    ]
     robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
     overrides = [
         f"transport.domain={args.domain}",
@@ -84,7 +91,7 @@ def main() -> None:
 
 
 def episodes(node: Node, number: int) -> list[bool]:
-    """What became of so many, one after the other."""
+    """Return the success of that many episodes, run one after the other."""
     told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     say = node.transport.create_publisher("/sim/control", MsgType.TEXT, COMMAND)
     node.transport.subscribe(
@@ -105,12 +112,12 @@ def episodes(node: Node, number: int) -> list[bool]:
 
 
 def begin(node: Node) -> None:
-    """Active, once readings are fresh."""
+    """Activate the node once readings are fresh."""
     _wait(node, lambda: node.runtime.state.moves, "activate")
 
 
 def end(node: Node) -> None:
-    """At rest, and silent."""
+    """Bring the node to rest, without further commands."""
     what = "reset" if node.runtime.state is State.FAULTED else "deactivate"
     if node.runtime.state is not State.INACTIVE:
         _wait(node, lambda: node.runtime.state is State.INACTIVE, what)
@@ -119,7 +126,7 @@ def end(node: Node) -> None:
 
 
 def still(node: Node, seconds: float) -> dict[str, float]:
-    """Periods that an inactive node misses."""
+    """Return the periods that an inactive node misses."""
     before = node.health
     time.sleep(seconds)
     after = node.health

@@ -103,7 +103,7 @@ def record(bundle: Path, folder: Path, args: argparse.Namespace) -> None:
 @contextmanager
 def slow_robot(args: argparse.Namespace) -> Generator[None]:
     """It, meanwhile."""
-    words = ["--domain", str(args.domain), f"out.latency_s={args.latency}"]
+    words = ["--domain", str(args.domain), f"sensor_delay.latency_s={args.latency}"]
     robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
     try:
         yield

@@ -1,10 +1,10 @@
 """Wall time of a PPO update with networks in bfloat16, and with compiled ones.
 
-Every side learns from the same block of a made-up world (``_ppo_updates``): 64 envs of 8 decisions, the
-same minibatches, four epochs of critic and actor. ``bf16`` is ``algo.precision: bf16``, its second
-scoring of the block included; ``compiled`` has the policy's network under ``torch.compile``, which
-needs a C++ compiler, and is measured once it has compiled. Rows are settings, whose minibatches are
-of so many decisions.
+Every side learns from the same block of a made-up world (``_ppo_updates``): 64 envs of 8 decisions,
+the same minibatches, four epochs of critic and actor. ``bf16`` is ``algo.precision: bf16``, its
+second scoring of the block included; ``compiled`` has the policy's network under ``torch.compile``,
+which needs a C++ compiler, and is measured once it has compiled. Rows are settings, whose
+minibatches are of so many decisions.
 
 The sides take turns. ``ms`` is the median over the repeats, ``ratio`` the median of float32's time
 over each side's own of the same repeat: above 1 it is faster.

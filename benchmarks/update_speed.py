@@ -1,13 +1,13 @@
 """Wall time of a PPO update for the three ratio modes, per 10⁵ env decisions.
 
-Every side learns from the same number of decisions of a made-up world (``_ppo_updates``) with the same
-network and the same number of optimiser steps: a minibatch is the same number of decisions, which
-is ten times as many likelihood ratios where each of the last ten denoising steps is one
+Every side learns from the same number of decisions of a made-up world (``_ppo_updates``) with the
+same network and the same number of optimiser steps: a minibatch is the same number of decisions,
+which is ten times as many likelihood ratios where each of the last ten denoising steps is one
 (``per_step``, the setting of DPPO).
 
-The sides take turns. ``scored`` is the number of denoising steps of a chain that are scored,
-``s per 1e5`` the median over the repeats, ``ratio`` the median of each repeat's own time over that
-of ``per_step``.
+The sides take turns. ``scored`` is the number of denoising steps of a chain that are scored, ``s
+per 1e5`` the median over the repeats, ``ratio`` the median of each repeat's own time over that of
+``per_step``.
 
     python benchmarks/update_speed.py [--json FILE] [--envs 512] [--repeats 7]
 """

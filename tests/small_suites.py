@@ -12,7 +12,7 @@ from small_runs import EXPERIMENT
 from robo_rl.bench.results.cell_record import CellRecord
 
 SUITE: dict[str, Any] = {
-    "about": "Two ways to explore from one clone.",
+    "description": "Two ways to explore from one clone.",
     "experiment": {
         **{key: EXPERIMENT[key] for key in ("task", "policy", "eval")},
         "stages": {

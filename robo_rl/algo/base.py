@@ -1,8 +1,8 @@
-"""What a reinforcement-learning algorithm is to the loop that drives it.
+"""The interface between a reinforcement-learning algorithm and the training loop.
 
-The loop in ``train`` collects a rollout with the exploring policy, hands it over, and starts again;
-whether the rollout is then scored (PPO), kept (off-policy) or noised anew (NFT) is the algorithm's
-affair. Built with ``Algo(cfg, policy, num_envs, generator)``.
+The loop in ``train`` collects a rollout with the exploring policy, passes it to the algorithm, and
+repeats. The algorithm decides how it uses the rollout: likelihood ratios (PPO), a replay buffer
+(off-policy) or new noise (NFT). Constructor: ``Algo(cfg, policy, num_envs, generator)``.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class Learner(Stateful):
-    """What every algorithm is, online or offline: built from a config, resumable."""
+    """Base class of all algorithms, online and offline: built from a config, with saved state."""
 
     @classmethod
     def check_policy(cls, cfg: Any, policy: DenoisingPolicy) -> None:
-        """Raise ConfigError for a policy that it does not take; takes every one by default."""
+        """Raise ConfigError if the algorithm cannot train the policy; accepts any by default."""
 
 
 class Algorithm(Learner, ABC):
     """An online algorithm: learns from rollouts and trains its policy in place.
 
-    ``check_policy`` is asked about an untrained stand-in, whose observations and actions are one
-    number each: what an algorithm demands must not depend on what is observed.
+    ``check_policy`` is called with an untrained placeholder policy. Its observations and actions
+    have one element each, so a check must not depend on the observation or action spec.
 
     Args:
         policy: The exploring policy.
-        generator: Draws the minibatches; the loop keeps its state with the checkpoints.
+        generator: Draws the minibatches; the loop saves its state with the checkpoints.
 
     Attributes:
-        updates: Rollouts learnt from so far.
-        single_step: Whether chains are drawn with one stochastic step each.
+        updates: Number of rollouts learnt from.
+        single_step: Whether each chain is drawn with one stochastic step.
         group_size: Episodes from each start; above 1 a rollout is one whole episode in every env.
-        learns_together: Whether losses and statistics are those of all processes, see
+        learns_together: Whether losses and statistics are reduced over all processes, see
             ``robo_rl.distributed.process_group``.
-        takes_demonstrations: Whether ``add_demonstrations`` is called where there is a dataset.
-        needs_demonstrations: Settings that ask for a dataset, by their names in the config.
-        needs_critics: Whether it begins with critics that stage ``offline`` left.
-        actor_parts: Those of ``state_parts`` that a rollback restores: the policy, and what leads
-            it.
+        takes_demonstrations: Whether ``add_demonstrations`` is called if there is a dataset.
+        needs_demonstrations: Names of the config settings that need a dataset.
+        needs_critics: Whether training starts from the critics of stage ``offline``.
+        actor_parts: Names in ``state_parts`` that a rollback restores: the policy and the parts
+            that drive its update.
     """
 
     single_step: bool = False
@@ -65,7 +65,7 @@ class Algorithm(Learner, ABC):
 
     @property
     def needs_demonstrations(self) -> tuple[str, ...]:
-        """See the class; none by default."""
+        """Names of the config settings that need a dataset; none by default."""
         return ()
 
     @abstractmethod
@@ -74,28 +74,28 @@ class Algorithm(Learner, ABC):
 
     @abstractmethod
     def rollback(self, state: Mapping[str, Any]) -> None:
-        """Return to an earlier ``actor_state`` and continue with smaller steps."""
+        """Restore an earlier ``actor_state`` and continue with a lower learning rate."""
 
     def actor_state(self) -> dict[str, Any]:
-        """State of ``actor_parts``, as nested dicts of tensors and numbers."""
+        """Return the state of ``actor_parts``, as nested dicts of tensors and numbers."""
         return self.states_of(self.actor_parts)
 
     def eval_policy(self) -> DenoisingPolicy:
-        """The policy that is eval_policy and kept; the exploring one by default."""
+        """The policy that is evaluated and saved; the exploring policy by default."""
         return self.policy
 
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
-        """Take transitions of the dataset, as ``data.replay`` lays them out; unused by default."""
+        """Add dataset transitions in the layout of ``data.replay``; ignored by default."""
 
     def critic_weights(self) -> Mapping[str, Tensor]:
         """The weights that ``warm_start_critics`` replaces; none by default."""
         return {}
 
     def warm_start_critics(self, weights: Mapping[str, Tensor]) -> None:
-        """Begin with the weights of critics of the same sizes as its own.
+        """Load critic weights of the same sizes.
 
         Raises:
-            ConfigError: It has no critics that could.
+            ConfigError: The algorithm has no critics to warm-start.
         """
         del weights
         raise ConfigError(f"algorithm '{type(self).__name__}' takes no critics from data")

@@ -1,4 +1,4 @@
-"""What on-policy algorithms share: advantages of a rollout, and an actor that is fitted to them."""
+"""Shared part of on-policy algorithms: advantages of a rollout, and an actor update."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class ActorUpdate(Stateful, ABC):
-    """How a policy is fitted to the advantages of a rollout.
+    """Fits a policy to the advantages of a rollout.
 
     Attributes:
         policy: The exploring policy, changed in place.
@@ -34,12 +34,12 @@ class ActorUpdate(Stateful, ABC):
 
     @property
     def lr(self) -> float:
-        """The learning rate as it stands."""
+        """The current learning rate."""
         return self.optimizer.lr
 
     @abstractmethod
     def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
-        """Epochs over a rollout.
+        """Run epochs over a rollout.
 
         Args:
             rollout: Collected by ``policy``.
@@ -50,7 +50,7 @@ class ActorUpdate(Stateful, ABC):
         """
 
     def eval_policy(self) -> DenoisingPolicy:
-        """The policy that is evaluated and kept."""
+        """The policy that is evaluated and saved."""
         return self.policy
 
 
@@ -83,15 +83,15 @@ class OnPolicy(Algorithm):
 
     @property
     def lr(self) -> float:
-        """The actor's learning rate as it stands."""
+        """The current learning rate of the actor."""
         return self.actor.lr
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one rollout; returns metrics.
 
         Raises:
-            PluginError: Rewards are not finite, what was drawn is not scored alike, or losses or
-                gradients were not finite for long.
+            PluginError: Rewards are not finite, the likelihood ratio is not 1 before the first
+                step, or losses or gradients were not finite for long.
         """
         rollout, adv, metrics = self.advantage_estimator.compute_advantages(rollout)
         if self.updates >= self.advantage_estimator.warmup_updates and len(adv):
@@ -101,11 +101,14 @@ class OnPolicy(Algorithm):
         return metrics | {"lr": self.lr, "skipped_steps": float(skipped)}
 
     def eval_policy(self) -> DenoisingPolicy:
-        """The actor's."""
+        """The policy that the actor update evaluates and saves."""
         return self.actor.eval_policy()
 
     def rollback(self, state: Mapping[str, Any]) -> None:
-        """Return to an earlier ``actor_state``, at half of the present rate, slowly more again."""
+        """Restore an earlier ``actor_state`` at half the learning rate.
+
+        The bound of the learning rate then rises again with each update.
+        """
         lr = self.lr
         self.load_states_of(self.actor_parts, state)
         self.actor.rate.halve_below(lr)

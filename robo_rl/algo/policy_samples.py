@@ -1,4 +1,4 @@
-"""What a policy does in every logged state: asked once, since asking it is what costs.
+"""Policy actions sampled once for every logged observation, because sampling is slow.
 
 Shapes: D draws, N rows, B rows of a batch, E executed actions, A act_dim.
 """
@@ -15,11 +15,11 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay
 
 _ASKED = 2048
-"""Rows that the policy is asked about at once."""
+"""Rows of one policy call."""
 
 
 class EvaluablePolicy(Protocol):
-    """A policy, as far as its worth is concerned."""
+    """The interface of a policy under off-policy evaluation."""
 
     obs_spec: ObsSpec
     act_spec: ActSpec
@@ -28,18 +28,18 @@ class EvaluablePolicy(Protocol):
     normalizer: Normalizer
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
-        """As it is evaluated: name → (B, To, …) to a chunk (B, H, A) in physical units."""
+        """Map observations, name → (B, To, …), to a chunk (B, H, A) in physical units."""
         ...
 
 
 class CachedPolicyActions:
-    """A policy that stays as it is, asked about every row some times over.
+    """Caches several sampled chunks of a fixed policy for every row.
 
     Args:
-        policy: As it is evaluated.
+        policy: The policy under its evaluation sampler.
         replay: The rows.
         draws: D.
-        generator: The policy's noise.
+        generator: Source of the policy's noise.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class CachedPolicyActions:
         self._acts = torch.stack([self._asked(generator) for _ in range(draws)])
 
     def sample(self, rows: Tensor, generator: torch.Generator) -> Tensor:
-        """One of its answers each in rows (B,), in network units: (B, E, A)."""
+        """Return one random cached chunk per row (B,), in network units: (B, E, A)."""
         which = torch.randint(
             len(self._acts), (len(rows),), generator=generator, device=generator.device
         )
         return self._acts[which.to(rows.device), rows]
 
     def all(self, rows: Tensor) -> Tensor:
-        """All of them: (D, B, E, A)."""
+        """Return all cached chunks of rows (B,): (D, B, E, A)."""
         return self._acts[:, rows]
 
     @torch.no_grad()
     def _asked(self, generator: torch.Generator) -> Tensor:
-        """In every row: (N, E, A)."""
+        """Sample one chunk per row of the replay: (N, E, A)."""
         rows = torch.arange(self._replay.rows).split(_ASKED)
         executed = self._policy.exec_horizon
         return torch.cat(
@@ -77,5 +77,5 @@ class CachedPolicyActions:
 def act_normalized(
     policy: EvaluablePolicy, obs: dict[str, Tensor], generator: torch.Generator
 ) -> Tensor:
-    """A policy's chunks (B, H, A) in network units."""
+    """Return the policy's chunks (B, H, A) in network units."""
     return policy.normalizer.normalize("act", policy.act(obs, generator))

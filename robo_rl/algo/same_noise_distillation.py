@@ -1,8 +1,8 @@
 """Same-noise distillation of a chain into one step.
 
-Shapes: B rows, H horizon, A act_dim. The student must map the teacher's own noise to the
-teacher's own action, so that modes are kept and not averaged (RL-100, arXiv 2510.14830,
-"action_same_noise"; FQL's distillation term).
+Shapes: B rows, H horizon, A act_dim. The student maps the teacher's noise to the teacher's action,
+which keeps modes separate instead of averaging them (RL-100, arXiv 2510.14830, "action_same_noise";
+FQL's distillation term).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def same_noise_loss(
     Args:
         student: One-step policy.
         teacher: Its evaluation sampler gives the target.
-        obs: Name → (B, To, …), states that the student visits.
+        obs: Name → (B, To, …), observations that the student visits.
         generator: Draws z.
     """
     rows = len(next(iter(obs.values())))
@@ -42,14 +42,14 @@ def visited_loss(
     rows: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """``same_noise_loss`` at so many states, drawn from those that were visited; (B,).
+    """``same_noise_loss`` at ``rows`` random observations of the visited ones; (B,).
 
     Args:
         student: One-step policy.
         teacher: See ``same_noise_loss``.
         visited: Name → (N, To, …).
         rows: B.
-        generator: Draws the states, then z.
+        generator: Draws the observations, then z.
     """
     size = len(next(iter(visited.values())))
     pick = torch.randint(size, (rows,), generator=generator, device=generator.device)

@@ -1,7 +1,7 @@
-"""Supervised learning of a policy: behaviour cloning, and regression onto a teacher.
+"""Supervised training of a policy: behaviour cloning, and regression onto a teacher.
 
-Both are ``Supervised``: an optimiser with warm-up and cosine decay, and an average of the
-weights, which is what counts in the end. They differ in the loss alone.
+Both use ``SupervisedTrainer``: an optimiser with warm-up and cosine decay, and a weight average,
+which is the result. They differ only in the loss.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class SupervisedTrainer(Stateful):
-    """Steps a policy down a loss.
+    """Trains a policy on a supervised loss.
 
     Args:
         cfg: See Config.
@@ -31,18 +31,18 @@ class SupervisedTrainer(Stateful):
     state_parts: ClassVar[tuple[str, ...]] = ("policy", "optimizer", "ema", "done")
 
     class Config(ConfigModel):
-        """Optimiser and averaging; ``warmup_steps`` is of the learning rate."""
+        """Optimiser and weight averaging; ``warmup_steps`` applies to the learning rate."""
 
         lr: float = Field(default=1e-3, gt=0.0)
         """Learning rate after the warm-up."""
         weight_decay: float = Field(default=1e-6, ge=0.0)
         """Weight decay of AdamW."""
         warmup_steps: int = Field(default=100, ge=0)
-        """Gradient steps over which the learning rate rises."""
+        """Gradient steps of the linear learning-rate warm-up."""
         grad_clip: float = Field(default=1.0, gt=0.0)
-        """Largest norm of a gradient."""
+        """Largest gradient norm."""
         ema_decay: float = Field(default=0.995, ge=0.0, lt=1.0)
-        """Decay of the average of weights that is evaluated and kept."""
+        """Decay of the weight average that is evaluated and saved."""
 
     def __init__(self, cfg: Config, policy: DenoisingPolicy, steps: int) -> None:
         self.cfg, self.policy, self.steps, self.done = cfg, policy, steps, 0
@@ -51,7 +51,7 @@ class SupervisedTrainer(Stateful):
         self.ema = Ema(policy, cfg.ema_decay)
 
     def step(self, loss: Tensor) -> Tensor:
-        """One optimiser step down the mean of loss (B,); returns that mean, a scalar."""
+        """Take one optimiser step on the mean of loss (B,); returns that mean, a scalar."""
         self.optimizer.set_lr(self.cfg.lr * self._schedule())
         mean = loss.mean()
         self.optimizer.step(mean)
@@ -60,7 +60,7 @@ class SupervisedTrainer(Stateful):
         return mean.detach()
 
     def _schedule(self) -> float:
-        """Linear warm-up, then half a cosine down to 1 %."""
+        """Learning-rate factor: linear warm-up, then half a cosine to 1 %."""
         if self.done < self.cfg.warmup_steps:
             return (self.done + 1) / self.cfg.warmup_steps
         share = (self.done - self.cfg.warmup_steps) / max(self.steps - self.cfg.warmup_steps, 1)

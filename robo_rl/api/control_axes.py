@@ -90,10 +90,14 @@ class EndEffectorAxes(ConfigModel):
     def _one_turn_an_orientation(self) -> EndEffectorAxes:
         units = tuple(axis.unit for axis in self.axes)
         if units != ("m",) * 3 + ("rad",) * 3:
-            raise ValueError(f"hand.axes: expected units m, m, m, rad, rad, rad, found {units}")
+            raise ValueError(
+                f"end_effector.axes: expected units m, m, m, rad, rad, rad, found {units}"
+            )
         largest = math.hypot(*(max(abs(axis.low), abs(axis.high)) for axis in self.axes[3:]))
         if largest >= math.pi:
-            raise ValueError(f"hand.axes: turns of up to {largest:.3g} rad, expected less than pi")
+            raise ValueError(
+                f"end_effector.axes: turns of up to {largest:.3g} rad, expected less than pi"
+            )
         if abs(math.hypot(*self.upright) - 1.0) > 1e-6:
-            raise ValueError("hand.upright: expected a quaternion of length 1")
+            raise ValueError("end_effector.upright: expected a quaternion of length 1")
         return self

@@ -133,7 +133,7 @@ class RobotDescription(ConfigModel):
         control: Control mode and gains, in the order of ``actuator_names``.
         frames: Named frames.
         gripper: The grasping actuator, None for a robot without.
-        end_effector: How its end effector is commanded, None where no Cartesian controller runs on it.
+        end_effector: How the end effector is commanded; None without a Cartesian controller.
         cameras: Cameras.
         rates: Control and physics rates.
         topics: ROS 2 topic names.

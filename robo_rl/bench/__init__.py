@@ -1,1 +1,1 @@
-"""Benchmarks: suites of tasks × methods × seeds, run cell by cell, kept, and put into tables."""
+"""Benchmark suites of tasks × methods × seeds: run cell by cell, kept, and tabulated."""

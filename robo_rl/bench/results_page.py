@@ -1,4 +1,4 @@
-"""The page of results: every suite's tables and curves, out of what is kept and nothing else."""
+"""Writes the results page: the tables and curves of all suites, from the kept cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robo_rl.core.errors import CheckpointError
 FIGURES = "figures"
 
 _SEEDS = 3
-"""Fewer say nothing of a method (Agarwal et al. 2021)."""
+"""With fewer seeds a method cannot be assessed (Agarwal et al. 2021)."""
 
 _HEAD = """# Results
 
@@ -75,15 +75,15 @@ exceeds that of a single run.
 
 
 def write_page(path: Path, desks: Sequence[SuiteRunner]) -> None:
-    """Write the page, and the figures in a folder beside it.
+    """Write the page, and its figures in a folder beside it.
 
     Args:
         path: The Markdown file.
-        desks: The suites; those of which nothing is kept are left out, and there are no tables of
-            those that have too few seeds.
+        desks: The suites. Suites without kept cells are left out; those with too few seeds get no
+            tables.
 
     Raises:
-        CheckpointError: Something cannot be written.
+        CheckpointError: A file cannot be written.
     """
     try:
         if path.is_dir():
@@ -98,7 +98,7 @@ def write_page(path: Path, desks: Sequence[SuiteRunner]) -> None:
 
 
 def page(name: str, desks: Sequence[SuiteRunner]) -> dict[str, str]:
-    """The page's files: path relative to its folder → text."""
+    """Return the files of the page: path relative to its folder → text."""
     sections, drawn = list[str](), dict[str, str]()
     for desk in desks:
         if desk.kept and not _tells(desk):
@@ -111,7 +111,7 @@ def page(name: str, desks: Sequence[SuiteRunner]) -> dict[str, str]:
 
 
 def _tells(desk: SuiteRunner) -> bool:
-    """Whether any task and method has the seeds that something can be said of."""
+    """Return whether any task and method has enough seeds for a table."""
     seeds = Counter(key[:2] for key in desk.valid_records())
     return max(seeds.values(), default=0) >= min(_SEEDS, len(desk.plan.suite.seeds))
 
@@ -137,7 +137,7 @@ def _section(desk: SuiteRunner, figures: Sequence[str]) -> str:
 
 
 def _figures(desk: SuiteRunner) -> Iterator[tuple[str, str]]:
-    """(File name, drawing): of every task a line a method; of a single method a line a task."""
+    """Yield (file name, drawing): one per task, or for a single method one of all tasks."""
     suite = desk.plan.suite
     tasks, methods = list(suite.tasks), list(suite.methods)
     if len(methods) == 1:
@@ -150,11 +150,11 @@ def _figures(desk: SuiteRunner) -> Iterator[tuple[str, str]]:
 def _figure(
     desk: SuiteRunner, title: str, lines: Mapping[str, tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Against env steps and against seconds, if there are any curves.
+    """Yield figures against env steps and against seconds, if there are curves.
 
     Args:
         desk: The suite.
-        title: Of the figure.
+        title: Title of the figure.
         lines: Name of a line → task and method.
     """
     found = {name: _curves(desk, *cell) for name, cell in lines.items()}
@@ -167,7 +167,7 @@ def _figure(
 
 
 def _curves(desk: SuiteRunner, task: str, method: str) -> list[list[Point]]:
-    """Of every seed that has one."""
+    """Return the curve of every seed that has one."""
     cells = [kept for key, kept in desk.valid_records().items() if key[:2] == (task, method)]
     curves = (kept.points(desk.plan.suite.report.curve) for kept in cells)
     return [points for points in curves if points]

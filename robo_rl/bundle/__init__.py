@@ -1,1 +1,1 @@
-"""The export bundle, as a robot's computer loads it: numpy and onnxruntime alone."""
+"""Loads export bundles on a robot's computer, with numpy and onnxruntime only."""

@@ -1,6 +1,6 @@
-"""The deployable policy: a directory of a manifest and a graph, whole or not there, and unaltered.
+"""The deployable policy: a directory with a manifest and graphs, written atomically and hashed.
 
-Imports neither torch nor a simulator: a robot's computer loads it.
+The module imports neither torch nor a simulator, so a robot's computer can load it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Bundle:
     """A verified bundle on disk.
 
     Args:
-        path: Its directory.
-        manifest: What it says of itself.
-        digest: SHA-256 of the manifest, and with it of every file: the name of this very bundle.
+        path: Directory of the bundle.
+        manifest: Contract, evidence and file hashes.
+        digest: SHA-256 of the manifest, which covers every file; it identifies the bundle.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class Bundle:
     def write(
         path: str | os.PathLike[str], manifest: Manifest, files: Mapping[str, bytes | Path]
     ) -> Bundle:
-        """Write a bundle: the whole directory appears at once, in the place of an older bundle.
+        """Write a bundle; the whole directory appears at once and replaces an older bundle.
 
         Args:
             path: Directory to make.
@@ -61,8 +61,8 @@ class Bundle:
             files: File name → its bytes, or the file to copy; ``policy.onnx`` among them.
 
         Raises:
-            BundleError: A file name is not plain, or ``path`` holds something that is no bundle.
-            OSError: It could not be written; what was at ``path`` is still there.
+            BundleError: A file name is not plain, or ``path`` exists and is not a bundle.
+            OSError: The bundle cannot be written; the old content of ``path`` remains.
         """
         target = Path(path).absolute()
         _check_names(files, target)
@@ -80,7 +80,7 @@ class Bundle:
         """Read a bundle and verify its schema and the hash of every file.
 
         Raises:
-            BundleError: Something is missing, damaged, altered, or of a newer schema.
+            BundleError: A file is missing, damaged or altered, or the schema is newer.
         """
         directory = Path(path).absolute()
         file = directory / MANIFEST_FILE
@@ -93,10 +93,10 @@ class Bundle:
         return bundle
 
     def read(self, name: str) -> bytes:
-        """The verified bytes of one of its files.
+        """Return the verified bytes of a file of the bundle.
 
         Raises:
-            BundleError: The file is missing, no regular file, or not what the manifest says.
+            BundleError: The file is missing, not regular, or differs from the manifest.
         """
         file, record = self.path / name, self.manifest.files[name]
         if file.is_symlink() or not file.is_file():
@@ -122,10 +122,10 @@ class Bundle:
         return data
 
     def session(self, *, threads: int = 1, inpaint: bool = False) -> PolicySession:
-        """The policy, ready to act; able to go on from a plan with ``inpaint``.
+        """Open a session of the policy, or of its inpainting graph with ``inpaint``.
 
         Raises:
-            BundleError: It cannot, since it was exported without; or a file is not what it was.
+            BundleError: The bundle has no inpainting graph, or a file is altered.
         """
         file = INPAINT_FILE if inpaint else MODEL_FILE
         if file not in self.manifest.files:
@@ -145,16 +145,16 @@ class Bundle:
         robot: str | None = None,
         task: str | None = None,
     ) -> None:
-        """Compare the contract with the environment or robot that the policy is to run on.
+        """Compare the contract with the env or robot on which the policy is to run.
 
         Args:
-            obs_spec: What is measured there; more than the policy needs does no harm.
-            act_spec: What is commanded there.
+            obs_spec: Measurements there; further observations are allowed.
+            act_spec: Commands there.
             robot: Name of the robot there; None does not compare.
-            task: Name of the task there, likewise.
+            task: Name of the task there; None does not compare.
 
         Raises:
-            BundleError: They differ; it lists every mismatch.
+            BundleError: They differ; the message lists every mismatch.
         """
         contract = self.manifest.contract
         found = mismatches(contract, obs_spec, act_spec, robot=robot, task=task)

@@ -1,4 +1,4 @@
-"""Where a contract and a robot or environment differ: joint order, units, frames, limits, rate."""
+"""Compares a contract with a robot or env: joint order, units, frames, limits, rate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 
 
 class Mismatch(NamedTuple):
-    """One field in which they differ: what the policy was trained with, and what is there."""
+    """A field that differs: the value of the policy's training, and the value found."""
 
     field: str
     expected: Any
@@ -29,12 +29,12 @@ def mismatches(
     robot: str | None = None,
     task: str | None = None,
 ) -> list[Mismatch]:
-    """Every difference that would make the policy act on something else than it was trained on.
+    """Return all differences that change the meaning of the policy's inputs or outputs.
 
     Args:
-        contract: The policy's side.
-        obs_spec: What is measured; observations that the policy does not ask for are ignored.
-        act_spec: What is commanded.
+        contract: Contract of the policy.
+        obs_spec: Spec of the measurements; observations that the policy does not use are ignored.
+        act_spec: Spec of the commands.
         robot: Name of the robot; None does not compare.
         task: Name of the task; None does not compare.
     """

@@ -1,6 +1,6 @@
-"""What an export bundle says of itself: the contract of its policy and the evidence behind it.
+"""Schema of ``manifest.json``: the contract of a bundle's policy and its evidence.
 
-The models here are the schema of ``manifest.json``; a robot's computer reads it without torch.
+A robot's computer reads it without torch.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from robo_rl.core.spec import ActSpec, ObsSpec
 
 SCHEMA_VERSION = 3
-"""2: with what inpaints; 3: with the world. Bundles that have neither are still written as 1."""
+"""Version 2 adds ``inpainting``, version 3 ``world``; a bundle without either is written as 1."""
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "policy.onnx"
 INPAINT_FILE = "inpaint.onnx"
-"""The same policy going on from a plan, if the bundle has that; see ``robo_rl.policy.inpaint``."""
+"""The inpainting graph, which is optional; see ``robo_rl.policy.inpaint``."""
 
 
 class _Record(BaseModel):
@@ -26,17 +26,17 @@ class _Record(BaseModel):
 
 
 class Contract(_Record):
-    """What goes into the policy and what comes out; a robot that differs must refuse to run it.
+    """Inputs and outputs of the policy; a robot with another contract must refuse to run it.
 
     Args:
         policy: Name of the policy family.
         robot: Robot that the actions are meant for.
-        task: Task that it was trained on.
-        obs: Observation of one control step, in the order in which it was trained.
+        task: Task of the training.
+        obs: Observation of one control step, in training order.
         obs_horizon: Length To of the observation history, the latest last.
         act: Action of one control step: names, order, unit, limits, reference, rate.
         horizon: Length H of the action chunk.
-        exec_horizon: How many actions of a chunk are executed before the next query.
+        exec_horizon: Number of executed actions per chunk, until the next query.
         num_steps: Denoising steps K of one query.
     """
 
@@ -52,30 +52,30 @@ class Contract(_Record):
 
     @property
     def execution_s(self) -> float:
-        """For how long a chunk is played before the policy is asked again."""
+        """Duration of the executed part of a chunk, in s."""
         return self.exec_horizon / self.act.rate_hz
 
     @property
     def chunk_shape(self) -> tuple[int, int]:
-        """(H, A): shape of one action chunk and of the noise that it starts from."""
+        """(H, A): shape of one action chunk and of its initial noise."""
         return self.horizon, self.act.shape[-1]
 
 
 class GateRecord(_Record):
-    """A gate on the way here; one that did not pass carries the reason why it was waived."""
+    """Result of a gate; a gate that did not pass has a waiver."""
 
     name: str
-    """What it asks."""
+    """Name of the gate."""
     passed: bool
     """Whether it passed."""
     waiver: str | None = None
-    """Why it was passed over, where it did not pass."""
+    """Reason for the waiver, if the gate did not pass."""
     detail: str = ""
-    """What it compared, in words."""
+    """The comparison, in words."""
 
 
 class MeasuredValue(_Record):
-    """A number, its 95 % interval, sample size, and the digest of the protocol that measured it."""
+    """A number with its 95 % interval, sample size and protocol."""
 
     value: float
     """The number."""
@@ -88,16 +88,16 @@ class MeasuredValue(_Record):
     unit: str = "1"
     """SI unit, ``1`` for none."""
     protocol: str = ""
-    """Digest of the protocol that measured it."""
+    """Digest of the evaluation protocol."""
 
 
 class NumericParity(_Record):
     """Difference between the trained policy and its graph.
 
     Args:
-        max_abs: Of the action that differs most by the share of its range, in its own unit.
+        max_abs: Largest difference, of the action with the largest relative one, in its unit.
         limit: Largest difference that passes, in the same unit.
-        rows: Observations that were compared.
+        rows: Number of compared observations.
     """
 
     max_abs: float
@@ -106,12 +106,12 @@ class NumericParity(_Record):
 
     @property
     def passed(self) -> bool:
-        """True where it does not differ by more than the limit; NaN does not pass."""
+        """Whether the difference is within the limit; NaN does not pass."""
         return self.max_abs <= self.limit
 
 
 class ClosedLoopParity(_Record):
-    """Success of the graph beside the 95 % interval of the policy that it was exported from."""
+    """Success rate of the graph and the 95 % interval of its policy."""
 
     success: float
     """Success rate of the graph."""
@@ -128,7 +128,7 @@ class ClosedLoopParity(_Record):
 
     @property
     def passed(self) -> bool:
-        """True where the graph's success lies within the policy's interval."""
+        """Whether the graph's success rate lies within the policy's interval."""
         return self.low <= self.success <= self.high
 
 
@@ -140,16 +140,16 @@ class QueryLatency(_Record):
     p99_us: float
     """99th percentile."""
     calls: int
-    """Queries that were timed."""
+    """Number of timed queries."""
 
 
 class FileRecord(_Record):
     """Content of one file of the bundle."""
 
     sha256: str
-    """SHA-256 of its content, in hexadecimal digits."""
+    """SHA-256 of the content, in hexadecimal digits."""
     num_bytes: int
-    """Its size."""
+    """Size in bytes."""
 
 
 class Manifest(_Record):
@@ -157,19 +157,19 @@ class Manifest(_Record):
 
     Args:
         schema_version: Version of this format.
-        contract: What goes in and comes out.
+        contract: Inputs and outputs of the policy.
         normalizer: Hash of the normaliser's statistics.
         dataset: Digest of the demonstrations.
         config: The resolved configuration of the run.
-        gates: Every gate on the way, passed or waived.
-        evaluation: Stage or quantity → what it measured.
+        gates: All gates of the run, passed or waived.
+        evaluation: Stage or quantity → measured value.
         numeric: Numeric parity of the graph with the policy.
         closed_loop: Parity of the graph's success with the policy's.
-        latency: What was timed → its latency.
+        latency: Timed policy or graph → its latency.
         versions: Package → version.
-        inpainting: Numeric parity of the graph that goes on from a plan, if there is one.
-        world: Part → digest or version of the world that it was measured in, see
-            ``robo_rl.train.pipeline.world_digest``; empty where that was not recorded.
+        inpainting: Numeric parity of the inpainting graph; None without one.
+        world: Part → digest or version of the world of the evaluation, see
+            ``robo_rl.train.pipeline.world_digest``; empty if not recorded.
         files: File name → content; filled by ``Bundle.write``.
     """
 
@@ -189,9 +189,9 @@ class Manifest(_Record):
     files: dict[str, FileRecord] = {}
 
     def tree(self) -> dict[str, Any]:
-        """As JSON values; JSON has no infinite numbers, so they are ``"inf"`` and ``"-inf"``.
+        """Return the manifest as JSON values; infinite numbers become ``"inf"`` and ``"-inf"``.
 
-        What a bundle does not have is not named, so that who knows nothing of it can read it.
+        Absent parts are left out, so that readers of older schemas can read the file.
         """
         absent = {name for name in ("inpainting", "world") if not getattr(self, name)}
         return _finite(self.model_dump(exclude=absent))

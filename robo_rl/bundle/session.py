@@ -1,4 +1,4 @@
-"""A bundle's graphs under ONNX Runtime, with the types and shapes that its contract promises.
+"""Runs a bundle's graphs in ONNX Runtime and checks types and shapes against its contract.
 
 Shapes: B rows, To observation history, H horizon, A act_dim.
 """
@@ -19,11 +19,11 @@ _ONNX_TYPES = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(
 
 
 class PlannedActions(NamedTuple):
-    """What is planned already for the ticks of a chunk, as a robot knows it.
+    """Planned actions for the control steps of a chunk.
 
     Args:
         act: (B, H, A) float32, in physical units.
-        weight: (B, H) float32 in [0, 1]: 1 where it is kept as it is, 0 where nothing is planned.
+        weight: (B, H) float32 in [0, 1]: 1 keeps the planned action, 0 means no plan.
     """
 
     act: np.ndarray
@@ -31,13 +31,13 @@ class PlannedActions(NamedTuple):
 
 
 class PolicySession:
-    """The policy, ready to act: observations in, a chunk of actions in physical units out.
+    """The policy as a function from observations to a chunk of actions in physical units.
 
     Args:
         model: The graph, as bytes.
-        contract: What it takes and gives.
+        contract: Its inputs and outputs.
         threads: Threads that one query may use.
-        inpaint: Whether it is the graph that goes on from a plan.
+        inpaint: Whether the graph inpaints.
 
     Raises:
         BundleError: The graph does not load or does not fit the contract.
@@ -67,9 +67,9 @@ class PolicySession:
 
         Args:
             obs: Name → (B, To, …), in physical units; names beyond the contract's are an error.
-            noise: (B, H, A) float32, standard normal, that the chain starts from; or a generator to
-                draw it from.
-            plan: What the chunk goes on from, if anything; only of a graph that inpaints.
+            noise: (B, H, A) float32, the standard normal start of the chain; or a generator that
+                draws it.
+            plan: Planned actions, only for a graph that inpaints; None for no plan.
 
         Returns:
             (B, H, A) float32.
@@ -85,7 +85,7 @@ class PolicySession:
             found = f"{noise.shape} {noise.dtype}"
             raise SpecError("'noise' does not fit", expected=expected, found=found)
         given = {**obs, NOISE: noise, **self._planned(plan, rows)}
-        # An input that the network ignores is not in the graph.
+        # The graph lacks inputs that the network ignores.
         feed = {key: value for key, value in given.items() if key in self._needs}
         return self._runtime.run([ACT], feed)[0]
 
@@ -110,7 +110,7 @@ class PolicySession:
         return rows if fits else self._refuse(obs, rows)
 
     def _refuse(self, obs: Mapping[str, np.ndarray], rows: int) -> int:
-        """Say what does not fit; apart, for a query must not wait for the making of sentences."""
+        """Raise the error for unfit observations; a separate function keeps valid queries fast."""
         self.contract.obs.validate_obs(obs, batch_axes=2)
         expected = (rows, self.contract.obs_horizon)
         for name, array in obs.items():

@@ -91,11 +91,12 @@ RENAMED_KEYS = tuple(
         "report": ("fall degradation_threshold", "clock prior_stages", "student student_stage"),
         r"ratios\.\w+": ("of axis", "success threshold"),
         "sequential": ("group seeds_per_group", "groups num_groups", "level alpha"),
-        r"^$": (
+        r"^(suite|source)?$": (
             "hand end_effector", "planner inference", "estop_age_s estop_timeout_s",
             "start start_pose", "about description", "like contract_from",
             "outcome outcome_topic", "unknown_is_success assume_success", "shortest min_steps",
             "longest_s max_delay_s", "explained min_explained_variance",
+            "out sensor_delay", "into command_delay", "noise position_noise",
         ),
         "topics": (
             "hand ee_pose", "gripper gripper_command", "hand_pose ee_pose_command",

@@ -1,4 +1,4 @@
-"""From the opinions of an ensemble to one value.
+"""Aggregation of an ensemble's values to one value.
 
 Shapes: M members, (…) rows.
 """
@@ -16,7 +16,7 @@ from robo_rl.core.errors import ConfigError
 
 
 class EnsembleAggregation:
-    """How much the members are believed.
+    """A rule that reduces the members' values to one value.
 
     Args:
         cfg: See Config.
@@ -29,20 +29,21 @@ class EnsembleAggregation:
     class Config(ConfigModel):
         """Rule of aggregation.
 
-        ``min`` and ``mean`` are over all members. ``subset_min`` is the least of ``subset`` members
-        drawn anew at each call (REDQ, Chen et al. 2021, arXiv 2101.05982, algorithm 1).
-        ``lower_bound`` is mean − ``kappa`` · std; with two members and kappa 1 it is the min.
-        ``quantile`` is that of the members, 0 the min (Yang et al. 2023, arXiv 2310.12955).
+        ``min`` and ``mean`` are over all members. ``subset_min`` is the minimum of ``subset``
+        random members, drawn at each call (REDQ, Chen et al. 2021, arXiv 2101.05982, algorithm 1).
+        ``lower_bound`` is mean − ``kappa`` · std; with two members and kappa 1 it is the minimum.
+        ``quantile`` is a quantile over the members; 0 is the minimum (Yang et al. 2023, arXiv
+        2310.12955).
         """
 
         mode: Literal["min", "mean", "subset_min", "lower_bound", "quantile"] = "min"
-        """How one value is made of the members'."""
+        """How the members are reduced to one value."""
         subset: int = Field(default=2, ge=1)
-        """Members of a draw where the mode is ``subset_min``."""
+        """Number of members drawn in mode ``subset_min``."""
         kappa: float = Field(default=1.0, ge=0.0)
-        """Standard deviations below the mean where the mode is ``lower_bound``."""
+        """Standard deviations below the mean in mode ``lower_bound``."""
         quantile: float = Field(default=0.25, ge=0.0, le=1.0)
-        """Quantile of the members where the mode is ``quantile``."""
+        """Quantile of the members in mode ``quantile``."""
 
     def __init__(self, cfg: Config, members: int) -> None:
         if cfg.mode == "subset_min" and cfg.subset > members:
@@ -56,7 +57,7 @@ class EnsembleAggregation:
         self.cfg = cfg
 
     def __call__(self, values: Tensor, generator: torch.Generator) -> Tensor:
-        """Values (M, …) → (…); the generator draws the subset."""
+        """Reduce values (M, …) to (…); the generator draws the subset."""
         if self.cfg.mode == "mean":
             return values.mean(dim=0)
         if self.cfg.mode == "lower_bound":
@@ -68,10 +69,10 @@ class EnsembleAggregation:
         return values.amin(dim=0)
 
     def check_is_mixture(self) -> None:
-        """Refuse a rule that makes a value of an ensemble but no mixture of its members.
+        """Check that the rule is a mixture of the members.
 
         Raises:
-            ConfigError: It does not.
+            ConfigError: It is not.
         """
         if self.cfg.mode in ("lower_bound", "quantile"):
             raise ConfigError(
@@ -81,7 +82,7 @@ class EnsembleAggregation:
             )
 
     def member_weights(self, values: Tensor, generator: torch.Generator) -> Tensor:
-        """Values (M, …) → what share each member has in the ensemble's mixture, (M, …)."""
+        """Return the weights (M, …) of the members in the mixture, given values (M, …)."""
         if self.cfg.mode == "mean":
             return torch.full_like(values, 1.0 / len(values))
         among = torch.arange(len(values), device=values.device)
@@ -98,5 +99,5 @@ def lower_bound(values: Tensor, kappa: float) -> Tensor:
 
 
 def random_subset(members: int, size: int, generator: torch.Generator) -> Tensor:
-    """Indices (size,) of different members."""
+    """Return indices (size,) of different members."""
     return torch.randperm(members, generator=generator, device=generator.device)[:size]

@@ -1,4 +1,4 @@
-"""What a critic's last layer says: a value itself, or a histogram over values.
+"""Output heads of critics: a scalar value, or a histogram over values.
 
 Shapes: M members, B rows, n outputs of the network, targets (B,) for all members or (M, B).
 """
@@ -19,15 +19,17 @@ from robo_rl.config.models import ConfigModel
 class HeadConfig(ConfigModel):
     """Loss of a critic.
 
-    ``mse`` and ``huber`` (quadratic up to ``huber_delta``) regress the value; ``hl_gauss`` and
-    ``two_hot`` classify it into ``bins`` of one width, by cross-entropy; ``categorical`` does so
-    too and, of actions, learns the law of the return (C51). ``bounds`` are the values
-    that are possible at all, 0 and 1 where the reward is 1 at success and ends the episode: targets
-    are held to them, and histograms cannot do without. ``sigma_bins`` is hl_gauss's σ in bins.
+    ``mse`` and ``huber`` (quadratic up to ``huber_delta``) regress the value. ``hl_gauss`` and
+    ``two_hot`` classify it into ``bins`` of equal width, by cross-entropy. ``categorical`` does so
+    too, and learns the distribution of the return for action values (C51).
+
+    ``bounds`` are the smallest and largest possible values: 0 and 1 if success gives reward 1 and
+    ends the episode. Targets are clamped to them, and histograms need them. ``sigma_bins`` is
+    hl_gauss's σ in bins.
     """
 
     kind: Literal["mse", "huber", "hl_gauss", "two_hot", "categorical"] = "mse"
-    """Loss by which values are learnt."""
+    """Loss of the value regression or classification."""
     huber_delta: float = Field(default=1.0, gt=0.0)
     """Error up to which ``huber`` is quadratic."""
     bins: int = Field(default=101, ge=4)
@@ -35,11 +37,11 @@ class HeadConfig(ConfigModel):
     sigma_bins: float = Field(default=0.75, gt=0.0)
     """Width σ of ``hl_gauss``, in bins."""
     bounds: tuple[float, float] | None = None
-    """Least and largest value that is possible; null where that is not known."""
+    """Smallest and largest possible value; null if unknown."""
 
     @property
     def margin(self) -> int:
-        """Bins beyond either bound, so that a target at the bound keeps its mean there."""
+        """Bins beyond each bound, so that a target at the bound keeps its mean."""
         return math.ceil(3.0 * self.sigma_bins) if self.kind == "hl_gauss" else 1
 
     @model_validator(mode="after")
@@ -59,18 +61,18 @@ class HeadConfig(ConfigModel):
 
 
 class ScalarHead(nn.Module):
-    """One output, the value; half the squared error, or Huber's loss."""
+    """A head with one output, the value; squared or Huber loss."""
 
     def __init__(self, cfg: HeadConfig) -> None:
         super().__init__()
         self.cfg, self.outputs = cfg, 1
 
     def value(self, out: Tensor) -> Tensor:
-        """Output (M, B, 1) → value (M, B)."""
+        """Map output (M, B, 1) to values (M, B)."""
         return out.squeeze(-1)
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
-        """Loss (M, B) of output (M, B, 1)."""
+        """Return the loss (M, B) of output (M, B, 1)."""
         value, target = torch.broadcast_tensors(
             self.value(out), clamp_to_bounds(target, self.cfg.bounds)
         )
@@ -80,7 +82,7 @@ class ScalarHead(nn.Module):
 
 
 class HistogramHead(nn.Module):
-    """Logits of bins of one width; the value is the mean over their centres.
+    """Logits of bins of equal width; the value is the mean of their centres.
 
     Farebrother et al. 2024 (arXiv 2403.03950): cross-entropy in place of regression.
     """
@@ -98,30 +100,30 @@ class HistogramHead(nn.Module):
         self.register_buffer("centres", edges[:-1] + 0.5 * self.width, persistent=False)
 
     def value(self, out: Tensor) -> Tensor:
-        """Logits (M, B, n) → value (M, B)."""
+        """Map logits (M, B, n) to values (M, B)."""
         return out.softmax(-1) @ self.centres
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
-        """Cross-entropy (M, B) of logits (M, B, n) and values."""
+        """Cross-entropy (M, B) of logits (M, B, n) for target values."""
         return self.distribution_loss(
             out, self.target_distribution(clamp_to_bounds(target, self.cfg.bounds))
         )
 
     def distribution_loss(self, out: Tensor, law: Tensor) -> Tensor:
-        """Cross-entropy (M, B) of logits (M, B, n) and probabilities (B, n)."""
+        """Cross-entropy (M, B) of logits (M, B, n) for target probabilities (B, n)."""
         return -(law * out.log_softmax(-1)).sum(-1)
 
     def target_distribution(self, target: Tensor) -> Tensor:
-        """Values (…) within the bounds → probabilities of the bins (…, n)."""
+        """Map values (…) within the bounds to probabilities of the bins (…, n)."""
         if self.cfg.kind == "hl_gauss":
             return gaussian_bins(target, self.edges, self.cfg.sigma_bins * self.width)
         return two_hot(target, self.centres)
 
     def project(self, values: Tensor, law: Tensor) -> Tensor:
-        """Of a law with mass ``law`` (B, n) at ``values`` (B, n) what these bins can say, (B, n).
+        """Project a distribution with mass ``law`` (B, n) at ``values`` (B, n) onto the bins.
 
-        Each mass goes to the centres beside its value, which is held to the bounds: Bellemare et
-        al. 2017 (arXiv 1707.06887), eq. 7.
+        The result is (B, n). Each mass is split between the two centres next to its value, which is
+        clamped to the bounds (Bellemare et al. 2017, arXiv 1707.06887, eq. 7).
         """
         return (
             self.target_distribution(clamp_to_bounds(values, self.cfg.bounds)) * law.unsqueeze(-1)
@@ -129,7 +131,7 @@ class HistogramHead(nn.Module):
 
 
 def gaussian_bins(value: Tensor, edges: Tensor, sigma: float) -> Tensor:
-    """HL-Gauss: mass of N(value, σ²) in each bin, of what lies between the outermost edges.
+    """HL-Gauss: mass of N(value, σ²) in each bin, normalised over the range of the edges.
 
     Imani & White 2018 (arXiv 1806.04613), eq. 4; Farebrother et al. 2024 (arXiv 2403.03950),
     section 3.1.
@@ -147,9 +149,9 @@ def gaussian_bins(value: Tensor, edges: Tensor, sigma: float) -> Tensor:
 
 
 def two_hot(value: Tensor, centres: Tensor) -> Tensor:
-    """The value as a mean of the two centres beside it, evenly spaced (n,): (…) → (…, n).
+    """Weights of the two centres next to a value, evenly spaced (n,): (…) → (…, n).
 
-    The projection of C51 (Bellemare et al. 2017, arXiv 1707.06887, eq. 7), of a single value.
+    The projection of C51 (Bellemare et al. 2017, arXiv 1707.06887, eq. 7) for a single value.
     """
     per_bin = (len(centres) - 1) / (centres[-1] - centres[0])
     place = (value.unsqueeze(-1) - centres[0]) * per_bin
@@ -158,10 +160,10 @@ def two_hot(value: Tensor, centres: Tensor) -> Tensor:
 
 
 def clamp_to_bounds(target: Tensor, bounds: tuple[float, float] | None) -> Tensor:
-    """Targets within the bounds, if there are any."""
+    """Clamp targets to the bounds, if there are any."""
     return target if bounds is None else target.clamp(*bounds)
 
 
 def make_head(cfg: HeadConfig) -> ScalarHead | HistogramHead:
-    """The head of that kind."""
+    """Return the configured head."""
     return ScalarHead(cfg) if cfg.kind in ("mse", "huber") else HistogramHead(cfg)

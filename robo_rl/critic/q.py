@@ -21,23 +21,22 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
 
 
 class InputScaling(Protocol):
-    """What a critic sees the world by: the policy's ``Normalizer``, or one that adds to it."""
+    """Maps observations and actions to network units, such as the policy's ``Normalizer``."""
 
     def features(self, obs: dict[str, Tensor], names: tuple[str, ...]) -> Tensor:
-        """Name → (B, To, …) gives flattened network inputs (B, O)."""
+        """Map name → (B, To, …) to flattened network inputs (B, O)."""
         ...
 
     def normalize(self, key: str, x: Tensor) -> Tensor:
-        """Physical to network units."""
+        """Map physical units to network units."""
         ...
 
 
 class QCritic(nn.Module):
     """M MLPs from the normalised observation and the executed part of the chunk to its value.
 
-    A target network is an ``Ema`` of it. It judges what the env carries out: actions behind the
-    E-th are not read, and those beyond the limits of ``act_spec`` count as at the limit, because
-    the env clips them there.
+    A target network is an ``Ema`` of it. The critic reads the first E actions only. It clamps them
+    to the limits of ``act_spec``, as the env does.
 
     Args:
         cfg: See Config.
@@ -45,7 +44,7 @@ class QCritic(nn.Module):
         act_spec: One step's action.
         obs_horizon: To.
         exec_horizon: E.
-        normalizer: The policy's, so that both see the same numbers.
+        normalizer: The policy's normaliser, so both have the same inputs.
     """
 
     low: Tensor
@@ -59,11 +58,11 @@ class QCritic(nn.Module):
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
         """Widths of the hidden layers."""
         layer_norm: bool = True
-        """Whether hidden layers are normalised."""
+        """Whether hidden layers have layer normalisation."""
         activation: Literal["silu", "relu"] = "silu"
         """Activation of the hidden layers."""
         head: HeadConfig = HeadConfig()
-        """Loss by which values_from_features are learnt."""
+        """Output head and loss of the values."""
 
     def __init__(
         self,
@@ -91,44 +90,44 @@ class QCritic(nn.Module):
         )
 
     def forward(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
-        """Name → (B, To, …) and chunks (B, H, A) give values (M, B)."""
+        """Map name → (B, To, …) and chunks (B, H, A) to values (M, B)."""
         return self.values_from_features(self.encode(obs), act)
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, target: Tensor) -> Tensor:
         """Loss (M, B) of each member and row; target (B,) for all members, or (M, B).
 
-        Sum over the members, so that each learns as if it were alone.
+        Sum it over the members, so that each learns independently.
         """
         return self.loss_from_features(self.encode(obs), act, target)
 
     @property
     def histogram(self) -> HistogramHead:
-        """The head of a critic that is distributional."""
+        """The head of a distributional critic."""
         assert isinstance(self.head, HistogramHead)
         return self.head
 
     def distributions(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
-        """Probabilities of the bins (M, B, n); of a critic that is distributional."""
+        """Probabilities of the bins (M, B, n) of a distributional critic."""
         return self._out(self.encode(obs), act).softmax(-1)
 
     def distribution_loss(self, obs: dict[str, Tensor], act: Tensor, law: Tensor) -> Tensor:
-        """Cross-entropy (M, B) with a law (B, n) that is every member's target."""
+        """Cross-entropy (M, B) for one target distribution (B, n) of all members."""
         return self.histogram.distribution_loss(self._out(self.encode(obs), act), law)
 
     def encode(self, obs: dict[str, Tensor]) -> Tensor:
-        """The normalised observation, flattened: (B, O); once for many chunks."""
+        """Return the normalised observation, flattened: (B, O); once for many chunks."""
         return self.normalizer.features(obs, self.names)
 
     def values_from_features(self, features: Tensor, act: Tensor) -> Tensor:
-        """``forward`` of features (B, O) that ``encode`` gave."""
+        """Return values (M, B) for features (B, O) of ``encode``."""
         return self.head.value(self._out(features, act))
 
     def loss_from_features(self, features: Tensor, act: Tensor, target: Tensor) -> Tensor:
-        """``loss`` of features (B, O) that ``encode`` gave."""
+        """Return the loss (M, B) for features (B, O) of ``encode``."""
         return self.head.loss(self._out(features, act), target)
 
     def join_inputs(self, features: Tensor, act: Tensor) -> Tensor:
-        """Features (B, O) beside the part of chunks (B, H, A) that the env carries out: (B, …)."""
+        """Concatenate features (B, O) and the executed actions of chunks (B, H, A), clamped."""
         low, high = (self.normalizer.normalize("act", limit) for limit in (self.low, self.high))
         executed = act[:, : self.exec_horizon].clamp(low, high)
         return torch.cat([features, executed.flatten(1)], dim=-1)
@@ -140,13 +139,13 @@ class QCritic(nn.Module):
 def td_target(rew: Tensor, discount: Tensor, terminated: Tensor, next_value: Tensor) -> Tensor:
     """Bootstrapped value of a transition of whole chunks, all (…).
 
-    rew + discount · (1 − terminated) · next_value, where rew is the discounted sum within the
-    chunk and discount γ to the number of executed steps (semi-Markov; Sutton, Precup & Singh 1999,
-    eq. 15). A truncated episode goes on from its true successor.
+    rew + discount · (1 − terminated) · next_value. rew is the discounted sum within the chunk, and
+    discount is γ to the power of the number of executed steps (semi-Markov; Sutton, Precup & Singh
+    1999, eq. 15). A truncated episode bootstraps from its true successor.
     """
     return rew + discount * ~terminated * next_value
 
 
 def _limit(limit: tuple[float, ...], act_spec: ActSpec, without: float) -> Tensor:
-    """Where the env clips an action, in physical units, of the shape of one."""
+    """A limit of the env's actions in physical units, with the shape of one action."""
     return torch.tensor(limit or (without,)).expand(act_spec.shape).clone()

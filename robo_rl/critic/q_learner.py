@@ -20,7 +20,7 @@ class QLearner(Stateful):
     Args:
         critic: Q, trained.
         lr: Learning rate.
-        grad_clip: Largest norm of the gradient.
+        grad_clip: Largest gradient norm.
         target_ema: Decay of Q'.
     """
 
@@ -34,12 +34,12 @@ class QLearner(Stateful):
     def td_step(
         self, batch: Transitions, next_value: Tensor, weights: Tensor | float = 1.0
     ) -> Tensor:
-        """One gradient step towards Q(o, a) = rew + discount·(1 − terminated)·next_value.
+        """Take one gradient step towards Q(o, a) = rew + discount·(1 − terminated)·next_value.
 
         Args:
-            batch: With the chunks that the critic may see (``Transitions.act_with_masked_tail``).
-            next_value: Value of the successors, (B,) for all members or (M, B).
-            weights: Of the rows, (B,) or (M, B).
+            batch: Transitions with masked chunk tails (``Transitions.act_with_masked_tail``).
+            next_value: Value of the next observations, (B,) for all members or (M, B).
+            weights: Weights of the rows, (B,) or (M, B).
 
         Returns:
             The loss: summed over the members, averaged over the rows.
@@ -52,7 +52,7 @@ class QLearner(Stateful):
         return self.descend(loss.sum(dim=0).mean())
 
     def descend(self, loss: Tensor) -> Tensor:
-        """One gradient step of Q down a scalar loss; Q' follows. Returns the loss, detached.
+        """Take one gradient step of Q on a scalar loss, and update Q'; returns the detached loss.
 
         Raises:
             PluginError: Gradients were not finite for long.

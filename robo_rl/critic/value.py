@@ -1,6 +1,7 @@
 """The state-value critic V(o) of on-policy learning.
 
-Shapes: B rows, To observations of history, O observation features. It never sees the noisy action.
+Shapes: B rows, To observations of history, O observation features. V does not depend on the noisy
+action.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ class ValueCritic(nn.Module):
     """An MLP from the normalised observation to the (scaled) value.
 
     Args:
-        cfg: Widths.
+        cfg: See Config.
         obs_spec: One step's observation.
         obs_horizon: To.
-        normalizer: The policy's, so that both see the same numbers.
+        normalizer: The policy's normaliser, so both have the same inputs.
     """
 
     class Config(ConfigModel):
@@ -39,5 +40,5 @@ class ValueCritic(nn.Module):
         self.net = dense([obs_spec.size * obs_horizon, *cfg.hidden, 1])
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
-        """Name → (B, To, …) gives (B,)."""
+        """Map name → (B, To, …) to values (B,)."""
         return self.net(self.normalizer.features(obs, self.names)).squeeze(-1)

@@ -1,1 +1,1 @@
-"""Datasets, normalisers and rollouts."""
+"""Datasets, normalisers, rollouts and replay."""

@@ -1,4 +1,4 @@
-"""What makes a dataset of what others recorded; found by entry points, ``robo_rl.converters``."""
+"""Interface of converters from recordings to datasets, entry points ``robo_rl.converters``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 
 
 class Converted(NamedTuple):
-    """What came of it.
+    """Result of a conversion.
 
     Args:
-        episodes: How many.
-        rows: Of all of them together.
-        notes: What is worth saying of each recording.
+        episodes: Number of episodes.
+        rows: Number of rows of all episodes.
+        notes: Notes on each recording.
     """
 
     episodes: int
@@ -21,28 +21,27 @@ class Converted(NamedTuple):
 
 
 class Converter(Protocol):
-    """Of one kind of recording; built with its own ``Config``."""
+    """Converter of one kind of recording, built with its own ``Config``."""
 
     def convert(self, run: Path, out: Path) -> Converted:
-        """Make a dataset; all of it, or none.
+        """Convert recordings to a dataset, completely or not at all.
 
         Args:
-            run: A recording, or a folder of some.
-            out: Directory of the dataset, to be made.
+            run: A recording, or a folder of recordings.
+            out: Directory of the new dataset.
 
         Raises:
-            DataError: A recording is damaged or does not hold what is wanted, or there is no
-                episode in it.
+            DataError: A recording is damaged, lacks required data, or has no episode.
         """
         ...
 
     def recover(self, run: Path) -> list[Path]:
-        """Write what is whole of recordings that were cut off to recordings beside them.
+        """Write the intact part of truncated recordings to new recordings beside them.
 
         Returns:
-            Those that were made; empty where nothing was cut off.
+            Paths of the new recordings; empty if none was truncated.
 
         Raises:
-            DataError: There is nothing whole in one.
+            DataError: A recording has no intact part.
         """
         ...

@@ -3,8 +3,8 @@
 Shapes: N rows of all episodes together, B rows of a batch, To observations of history, H actions of
 a chunk, A act_dim.
 
-Row i gives the observations i-To+1 … i and the actions i … i+H-1 of its episode; at the
-start of an episode its first observation is repeated, at its end its last action.
+Row i gives the observations i-To+1 … i and the actions i … i+H-1 of its episode. The first
+observation of an episode is repeated at its start, the last action at its end.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from robo_rl.data.store.episode import first_not_finite
 from robo_rl.data.store.zarr_store import ZarrStore
 
 INTERVENTION = "intervention"
-"""Column of a store, where it has one: whether a human commanded the row."""
+"""Optional column of a store: whether a human commanded the row."""
 
 
 QUANTILES = 0.01, 0.99
-"""Between which a range is taken that single rows do not move."""
+"""Quantiles that bound a range robust to outliers."""
 
 
 class Batch(NamedTuple):
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 class RowOutcomes(NamedTuple):
-    """What came of each row, and whose it was.
+    """Rewards and ends of the rows.
 
     Args:
         rew: (N,).
@@ -57,8 +57,8 @@ class RowOutcomes(NamedTuple):
 class KeyStats(NamedTuple):
     """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
 
-    ``names`` are the elements of the last axis, empty where they have none; ``quantiles`` those of
-    ``QUANTILES``, empty where they are not known.
+    ``names`` are the elements of the last axis, empty if unnamed. ``quantiles`` are those at
+    ``QUANTILES``, empty if unknown.
     """
 
     low: Tensor
@@ -70,12 +70,12 @@ class KeyStats(NamedTuple):
 
     @property
     def quantile_range(self) -> tuple[Tensor, Tensor]:
-        """The range without its ends, as far as it is known."""
+        """The range between the quantiles, or the full range if they are unknown."""
         low, high = self.quantiles or (self.low, self.high)
         return low, high
 
     def widened(self, rows: Tensor) -> KeyStats:
-        """With ranges that span these rows (N, *row shape) too; mean and std stay the data's."""
+        """Return ranges that also span these rows (N, *row shape); mean and std are unchanged."""
         rows = rows.double()
         low, high = self.low.minimum(rows.amin(0)), self.high.maximum(rows.amax(0))
         (inner_low, inner_high), (rows_low, rows_high) = self.quantile_range, _quantiles(rows)
@@ -84,13 +84,13 @@ class KeyStats(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """``obs.<name>`` and ``act`` → statistics, and the digest of the data that they are of."""
+    """Key (``obs.<name>``, ``act``) → statistics, and the digest of their data."""
 
     keys: dict[str, KeyStats]
     digest: str
 
     def widened(self, obs: Mapping[str, Tensor]) -> Stats:
-        """With ranges that span these observations, name → (N, *row shape), too."""
+        """Return ranges that also span these observations, name → (N, *row shape)."""
         seen = {f"obs.{name}": rows for name, rows in obs.items()}
         keys = {
             key: stats.widened(seen[key]) if key in seen else stats
@@ -103,12 +103,12 @@ class WindowDataset:
     """The committed episodes of a store as tensors, cut into windows by index arithmetic.
 
     Args:
-        store: Where the demonstrations are.
+        store: Store of the demonstrations.
         obs_horizon: To.
         horizon: H.
         only_success: Leave out episodes that failed.
-        among: Numbers of the store's episodes that may be in it; all of them if left out.
-        device: Where the tensors live and the batches come out.
+        among: Indices of the store's episodes to use; None for all.
+        device: Device of the tensors and batches.
 
     Raises:
         DataError: There is no episode, a chunk is damaged, or a value is not finite.
@@ -152,12 +152,12 @@ class WindowDataset:
         return len(self._first)
 
     def sample(self, batch: int, generator: torch.Generator) -> Batch:
-        """Windows at ``batch`` rows drawn with replacement."""
+        """Return windows at ``batch`` rows drawn with replacement."""
         rows = torch.randint(len(self), (batch,), generator=generator, device=generator.device)
         return self.windows(rows)
 
     def windows(self, rows: Tensor) -> Batch:
-        """The windows of rows (B,) int64."""
+        """Return the windows of rows (B,) int64."""
         rows = rows.to(self._first.device).unsqueeze(1)
         past = rows + torch.arange(1 - self.obs_horizon, 1, device=rows.device)
         future = rows + torch.arange(self.horizon, device=rows.device)
@@ -167,7 +167,7 @@ class WindowDataset:
         return Batch(obs, self._rows["act"][future])
 
     def batches(self, batch: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """Every window once, in order or shuffled by the generator; the last batch may be short."""
+        """Yield each window once, in order or shuffled; the last batch may be short."""
         order = torch.arange(len(self))
         if generator is not None:
             order = torch.randperm(len(self), generator=generator, device=generator.device)
@@ -175,13 +175,13 @@ class WindowDataset:
             yield self.windows(rows)
 
     def outcomes(self) -> RowOutcomes:
-        """Rewards, ends and whose rows they are, read when asked for: cloning needs none.
+        """Read rewards, ends and human interventions from the store.
 
-        Where the store does not say (no column ``intervention``), no row is a human's.
+        Without a column ``intervention`` no row is a human's.
 
         Raises:
             DataError: A value is not finite, an episode terminates before its last row, or the
-                column is no flag a row.
+                intervention column is not one flag per row.
         """
         keys = ["rew", "terminated", *([INTERVENTION] if _says_whose(self._store) else [])]
         rows = _read_rows(self._store, self._episodes, keys, self._last.device)
@@ -201,7 +201,7 @@ class WindowDataset:
             )
 
     def stats(self) -> Stats:
-        """Statistics over all rows, of every floating array, on the CPU; integers have none."""
+        """Return statistics over all rows of each float array on the CPU; integers have none."""
         floating = {k: rows.cpu() for k, rows in self._rows.items() if rows.is_floating_point()}
         return Stats(
             {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}, self.digest
@@ -245,7 +245,7 @@ def _read_rows(
 def _episode_bounds(
     episodes: list[EpisodeRecord], device: torch.device | str
 ) -> tuple[Tensor, Tensor]:
-    """First and last row, each (N,), of the episode that a row is in."""
+    """Return the first and last row, each (N,), of the episode of each row."""
     lengths = torch.tensor([record.length for record in episodes])
     stops = lengths.cumsum(0)
     first = (stops - lengths).repeat_interleave(lengths)
@@ -261,7 +261,7 @@ def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
 
 
 def _quantiles(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Taken inwards to a row that is there: between two rows, one far out would move them."""
+    """Return quantiles at existing rows, inwards: interpolation would let an outlier move them."""
     there, (low, high) = rows.cpu().numpy(), QUANTILES
     found = (
         np.quantile(there, low, axis=0, method="higher"),

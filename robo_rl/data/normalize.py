@@ -1,23 +1,23 @@
-"""Between physical units and what networks like: one affine map an array, saved with the policy.
+"""Affine maps between physical and network units, one per array, saved with the policy.
 
-``min_max`` maps the range of the data to [-1, 1], ``quantile`` that of all but the 1 % at either
-end, ``standard`` mean and deviation to 0 and 1. An element that does not vary in the data keeps its
-scale (1), so that it neither divides by zero nor blows up noise.
+``min_max`` maps the range of the data to [-1, 1]. ``quantile`` maps the range without 1 % at either
+end. ``standard`` maps mean and standard deviation to 0 and 1. An element that does not vary in the
+data keeps scale 1, which avoids division by zero and amplified noise.
 
-``quantile`` keeps single outliers out of the scale, of few rows too, as π0-FAST does for many
+``quantile`` keeps outliers out of the scale, also for few rows; π0-FAST uses it for many
 (arXiv 2501.09747).
-What lies beyond the two quantiles lies beyond ±1 and is not clipped: not in the data, nor in a
-policy's chain, whose log-probabilities belong to the samples drawn. For actions that means:
 
-- A flow or Gaussian policy is not bounded in network units, so it learns such actions as far out as
-  they are; the env clips to the limits of the action, as ever. One at a distance of d has the
-  weight d² in a squared loss: actions far outside the limits are better taken out of the data.
-- A diffusion policy clamps its action to ±``clip``, 1 by default: it cannot say what lies beyond
+Values beyond the two quantiles lie beyond ±1 and are not clipped, neither in the data nor in a
+policy's chain, whose log-probabilities belong to the samples drawn. For actions this means:
+
+- A flow or Gaussian policy is not bounded in network units and learns such actions. The env clips
+  them to the limits of the action. An action at distance d has weight d² in a squared loss, so
+  actions far outside the limits should be removed from the data.
+- A diffusion policy clamps its action to ±``clip``, 1 by default. It cannot reach actions beyond
   the quantiles unless ``policy.clip`` and ``policy.sampler.clip`` are raised.
-- Noise, and bounds of a std in network units, are shares of a shorter range.
+- Noise, and bounds of a std in network units, refer to a smaller range.
 
-An element whose quantiles do not differ, such as a gripper that hardly ever closes, is mapped by
-``min_max``.
+An element with equal quantiles, such as a gripper that rarely closes, is mapped by ``min_max``.
 """
 
 from __future__ import annotations
@@ -40,17 +40,15 @@ FEATURE_LIMIT = 3.0
 """Bound of a network's input features, in half ranges or standard deviations of the data."""
 
 CONSTANT = 1e-6
-"""Below this share of its magnitude float32 cannot tell a range from rounding."""
+"""Relative range below which float32 cannot distinguish variation from rounding."""
 
 
 def compress(x: Tensor) -> Tensor:
     """Keep x within ±L, L = ``FEATURE_LIMIT``; beyond it is ±(L + ln(1 + |x| − L)).
 
-    Smooth and one to one, so that nothing is lost.
-
-    An element that hardly varies in the demonstrations, an object's tilt or its place in a single
-    one, would else dwarf all others, and every gradient, once it does vary; cut off at L, it could
-    not be seen at all.
+    The map is continuous and invertible. An element that hardly varies in the demonstrations, such
+    as an object's tilt, would otherwise dominate all features and gradients once it varies.
+    Clipping at L would hide it.
     """
     beyond = (x.abs() - FEATURE_LIMIT).clamp(min=0.0).log1p()
     return x.clamp(-FEATURE_LIMIT, FEATURE_LIMIT) + x.sign() * beyond
@@ -60,7 +58,7 @@ class Normalizer(nn.Module):
     """Affine maps by key (``obs.<name>``, ``act``) as buffers; plain arithmetic, fit for ONNX.
 
     Use ``from_stats``, ``fit``, ``identity`` or ``from_meta``. The buffers and ``stats_hash`` are
-    part of the state dict, so that weights never travel without the numbers they were trained on.
+    part of the state dict, so weights are always saved with the statistics of their training.
     """
 
     def __init__(self, affines: Mapping[str, Affine], data_digest: str) -> None:
@@ -72,11 +70,11 @@ class Normalizer(nn.Module):
 
     @classmethod
     def from_stats(cls, stats: Stats, modes: Mapping[str, str] | None = None) -> Normalizer:
-        """Build it from the statistics of a dataset.
+        """Build a normaliser from the statistics of a dataset.
 
         Args:
             stats: ``WindowDataset.stats()``.
-            modes: Key → mode; ``min_max`` for the keys that are not in it.
+            modes: Key → mode; ``min_max`` for other keys.
 
         Raises:
             ConfigError: An unknown key or mode.
@@ -91,12 +89,12 @@ class Normalizer(nn.Module):
 
     @classmethod
     def fit(cls, data: WindowDataset, modes: Mapping[str, str] | None = None) -> Normalizer:
-        """``from_stats`` of a dataset."""
+        """Build a normaliser from a dataset, see ``from_stats``."""
         return cls.from_stats(data.stats(), modes)
 
     @classmethod
     def identity(cls, obs_spec: ObsSpec, act_spec: ActSpec) -> Normalizer:
-        """One that changes nothing."""
+        """Build a normaliser that changes nothing."""
         specs = {**{f"obs.{name}": spec for name, spec in obs_spec.items.items()}, "act": act_spec}
         one = {
             key: Affine("standard", torch.zeros(spec.shape), torch.ones(spec.shape))
@@ -106,7 +104,7 @@ class Normalizer(nn.Module):
 
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any]) -> Normalizer:
-        """What ``to_meta`` gave, equal to the bit.
+        """Rebuild a normaliser from ``to_meta``, equal to the bit.
 
         Raises:
             CheckpointError: Its numbers do not match its hash.
@@ -125,7 +123,7 @@ class Normalizer(nn.Module):
         return normalizer
 
     def to_meta(self) -> dict[str, Any]:
-        """Everything about it as JSON."""
+        """Return the normaliser as JSON values."""
         keys = {key: self.affine(key).to_meta() for key in self._modes}
         return {"stats_hash": self.stats_hash, "data_digest": self.data_digest, "keys": keys}
 
@@ -136,7 +134,7 @@ class Normalizer(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of its numbers, and so of what it returns."""
+        """Type of its numbers and of its outputs."""
         return next((buffer.dtype for buffer in self.affines.buffers()), torch.float32)
 
     @property
@@ -150,7 +148,7 @@ class Normalizer(nn.Module):
         return dict(self._modes)
 
     def set_affine(self, key: str, shift: Tensor, scale: Tensor) -> None:
-        """Change an array's map in place, for all that share this normaliser, and the hash.
+        """Change an array's map in place, for all users of this normaliser, and update the hash.
 
         Raises:
             SpecError: It has no such key.
@@ -179,15 +177,15 @@ class Normalizer(nn.Module):
         return x * affine.scale + affine.shift
 
     def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
-        """Observations name → (B, To, …) in network units side by side: (B, O).
+        """Concatenate observations name → (B, To, …) in network units to (B, O).
 
-        See ``compressed``.
+        The values are compressed, see ``compress``.
         """
         parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
         return compress(torch.cat(parts, dim=-1))
 
     def affine(self, key: str) -> Affine:
-        """The map of an array.
+        """Return the map of an array.
 
         Raises:
             SpecError: It has no such key.
@@ -223,7 +221,7 @@ class Affine(nn.Module):
         self.register_buffer("scale", scale.float())
 
     def to_meta(self) -> dict[str, Any]:
-        """Mode and numbers as JSON."""
+        """Return mode and numbers as JSON values."""
         return {"mode": self.mode, "shift": self.shift.tolist(), "scale": self.scale.tolist()}
 
 
@@ -255,7 +253,7 @@ _MAPS: dict[str, Callable[[KeyStats], tuple[Tensor, Tensor]]] = {
     "standard": lambda stats: (stats.mean, stats.std),
 }
 MODES = tuple(_MAPS)
-"""How an array can be mapped."""
+"""Modes of normalisation."""
 
 
 def _warn_constant(key: str, constant: Tensor, names: tuple[str, ...]) -> None:
@@ -280,5 +278,5 @@ def _check_modes(modes: Mapping[str, str], keys: Iterable[str]) -> None:
 
 
 def _mangled(key: str) -> str:
-    # names of submodules may hold no dots; names of observations hold no slashes
+    # names of submodules may contain no dots; names of observations contain no slashes
     return key.replace(".", "/")

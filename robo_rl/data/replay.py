@@ -1,10 +1,10 @@
-"""The growing buffer of off-policy learning: demonstrations that stay, and a ring of experience.
+"""Replay buffer of off-policy learning: fixed demonstrations and a ring of online experience.
 
 Shapes: T decisions, B envs or rows of a batch, D rows of demonstrations, n decisions ahead.
 
-Both lie in one table whose rows point at their successors (see ``transitions``): first the
-demonstrations, then the ring. A row of the ring is older than its successor, so it is overwritten
-first, and what it points at is there for as long as it is.
+Both are in one table whose rows point at their successors (see ``transitions``): first the
+demonstrations, then the ring. A row of the ring is older than its successor and is overwritten
+first, so its successor exists as long as the row.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ _HUMAN = "human"
 
 
 class Replay:
-    """Transitions of whole chunks, drawn evenly. ``len`` is the number of decisions held.
+    """Transitions of whole chunks, sampled uniformly; ``len`` is the number of decisions.
 
     Args:
-        cfg: See Config.
-        device: Where the transitions live and the batches come out.
+        cfg: See ``Config``.
+        device: Device of the transitions and batches.
     """
 
     class Config(ConfigModel):
         """Size and sampling.
 
-        ``capacity`` is in rows: one for each decision, one for each end of an episode, and one for
-        each env. ``demo_fraction`` of a batch are demonstrations, if there are any (RLPD, Ball et al.
-        2023, arXiv 2302.02948, section 4.1). ``n_step`` is the number of decisions before the
-        bootstrap, fewer where the episode ends or what followed is not there.
+        ``capacity`` is in rows: one per decision, one per end of an episode, and one per env. A
+        fraction ``demo_fraction`` of a batch are demonstrations, if there are any (RLPD, Ball et
+        al. 2023, arXiv 2302.02948, section 4.1). ``n_step`` is the number of decisions before the
+        bootstrap. It is smaller where the episode ends or the successor is missing.
 
-        With ``corrections`` that share is of the demonstrations' decisions that a human commanded,
-        and what else was logged counts with the robot's own experience (HIL-SERL, Luo et al. 2024,
-        arXiv 2410.21845).
+        With ``corrections`` that fraction applies to logged decisions that a human commanded. All
+        other logged decisions count as the robot's own experience (HIL-SERL, Luo et al. 2024, arXiv
+        2410.21845).
         """
 
         capacity: int = Field(default=200_000, ge=2)
-        """Rows that are kept."""
+        """Maximum number of rows of experience."""
         demo_fraction: float = Field(default=0.5, ge=0.0, le=1.0)
-        """Share of demonstrations in a batch."""
+        """Fraction of demonstrations in a batch."""
         n_step: int = Field(default=1, ge=1)
         """Decisions before the bootstrap."""
         corrections: bool = False
-        """Whether ``demo_fraction`` counts the decisions that a human commanded alone."""
+        """Whether ``demo_fraction`` applies only to decisions that a human commanded."""
 
         @model_validator(mode="after")
         def _corrections_have_a_share(self) -> Self:
@@ -89,22 +89,22 @@ class Replay:
 
     @property
     def decisions(self) -> Tensor:
-        """The rows in which a chunk was begun, demonstrations first."""
+        """The rows of decisions, demonstrations first."""
         return torch.cat([self._demos, self._online])
 
     @property
     def num_demos(self) -> int:
-        """Number of decisions that come from demonstrations."""
+        """Number of decisions from demonstrations."""
         return len(self._demos)
 
     def add_demonstrations(self, transitions: Mapping[str, Tensor]) -> None:
-        """Take in rows of ``dataset_transitions``, which stay; before any experience.
+        """Add permanent rows of ``dataset_transitions``, before any experience.
 
-        Rows that do not say whether they are a human's are not.
+        Rows without the column ``human`` count as not commanded by a human.
 
         Raises:
-            DataError: There is experience already, or the rows are of another layout; or
-                corrections are wanted, and no decision is one.
+            DataError: There is experience already, or the rows have another layout. Also raised if
+                corrections are requested and no decision is one.
         """
         if self._used:
             raise DataError(
@@ -120,10 +120,10 @@ class Replay:
         self._demand_corrections()
 
     def add(self, rollout: Rollout) -> None:
-        """Take in a block; an env that goes on where its last block stopped is joined to it.
+        """Add a rollout; an env that continues its last rollout is joined to it.
 
         Raises:
-            DataError: The block is larger than the buffer, or of another layout.
+            DataError: The rollout is larger than the buffer, or has another layout.
         """
         rows, begins, open_end = rollout_rows(rollout)
         self._table.check(rows)
@@ -134,18 +134,18 @@ class Replay:
         self._find_decisions()
 
     def sample(self, batch: int, generator: torch.Generator) -> Transitions:
-        """The transitions that begin at ``batch`` rows of ``draw``.
+        """Return the transitions that begin at ``batch`` rows of ``draw``.
 
         Raises:
-            DataError: There is nothing to draw from.
+            DataError: The buffer is empty.
         """
         return self.transitions(self.draw(batch, generator))
 
     def draw(self, batch: int, generator: torch.Generator) -> Tensor:
-        """So many rows with replacement, demonstrations and experience in mixed order.
+        """Draw rows with replacement, demonstrations and experience in mixed order.
 
         Raises:
-            DataError: There is nothing to draw from, or corrections are wanted and there are none.
+            DataError: The buffer is empty, or corrections are requested and there are none.
         """
         if not len(self):
             raise DataError("nothing to sample from", hint="add a rollout or demonstrations first")
@@ -161,7 +161,7 @@ class Replay:
         return torch.cat(drawn)[order.to(self._table.device)]
 
     def transitions(self, rows: Tensor) -> Transitions:
-        """The transitions that begin at rows (B,), over ``n_step`` decisions."""
+        """Return the transitions that begin at rows (B,), over ``n_step`` decisions."""
         column = self._table.columns
         ahead = n_step_transition(column, rows, self.cfg.n_step)
         successor = column["next"][ahead.last]
@@ -181,11 +181,11 @@ class Replay:
         )
 
     def return_to_go(self) -> Tensor:
-        """(N,) what came of each row held, discounted; see ``transitions.return_to_go``."""
+        """Return the discounted return (N,) of each row; see ``transitions.return_to_go``."""
         return return_to_go({name: x[: self.rows] for name, x in self._table.columns.items()})
 
     def state_dict(self) -> dict[str, Any]:
-        """The experience, as views of it; demonstrations are not kept again, only their digest."""
+        """Return the experience as views; demonstrations are represented by their digest."""
         used = slice(self._demo_rows, self._demo_rows + self._used)
         return self._identity() | {
             "columns": {name: x[used] for name, x in self._table.columns.items()},
@@ -194,7 +194,7 @@ class Replay:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; the same demonstrations must be there already.
+        """Continue from ``state_dict``; the same demonstrations must have been added.
 
         Raises:
             CheckpointError: Capacity or demonstrations differ.
@@ -216,7 +216,7 @@ class Replay:
 
     def _identity(self) -> dict[str, Any]:
         told = self._demo_rows and bool(self._table.columns[_HUMAN].any())
-        # where no human commanded, as it was before rows said so
+        # without human commands the digest is that of a store without the column
         digest = self._table.digest(self._demo_rows, without=() if told else (_HUMAN,))
         return {"capacity": self.cfg.capacity, "demonstrations": digest}
 
@@ -225,7 +225,7 @@ class Replay:
         return self._demo_rows + self.cfg.capacity
 
     def _joined(self, rows: Mapping[str, Tensor], begins: Tensor) -> Tensor:
-        """(B,) bool: envs that begin at the very observation at which their last block stopped."""
+        """Return (B,) bool: envs that begin at the last observation of their last rollout."""
         if len(self._open_end) != len(begins):
             self._open_end = torch.full((len(begins),), -1)
         joined = (self._open_end >= 0) & (begins.cpu() >= 0)
@@ -237,7 +237,7 @@ class Replay:
         return joined
 
     def _places(self, rows: int, begins: Tensor, joined: Tensor) -> Tensor:
-        """Where a block goes: joined rows onto their open ends, the others further in the ring."""
+        """Return the indices for a rollout's rows: joined rows at open ends, others in the ring."""
         fresh, capacity = rows - int(joined.sum()), self.cfg.capacity
         needed = fresh + int((self._open_end >= 0).sum())
         if needed > capacity:
@@ -276,11 +276,11 @@ class Replay:
 
 
 def _told(columns: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rows that say whether they are a human's; those that do not are of no human."""
+    """Add the column ``human``, false, to rows without it."""
     return {_HUMAN: torch.zeros_like(columns["decision"]), **columns}
 
 
 def _draw(rows: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """So many of the rows (N,), with replacement."""
+    """Draw ``number`` of the rows (N,), with replacement."""
     pick = torch.randint(max(len(rows), 1), (number,), generator=generator, device=generator.device)
     return rows[pick.to(rows.device)]

@@ -1,4 +1,4 @@
-"""A collected block of decisions, as on-policy learning needs it.
+"""A rollout: a collected (T, B) block of decisions for on-policy learning.
 
 Shapes: T decisions, B envs, N = T·B rows, To history, K denoising steps, H horizon, A act_dim.
 """
@@ -14,23 +14,23 @@ from torch import Tensor
 
 @dataclass
 class Rollout:
-    """Decisions of B envs over T chunks. Every tensor starts with (T, B).
+    """Decisions of B envs over T chunks; tensors start with (T, B) unless stated otherwise.
 
     Args:
-        obs: Name → (T, B, To, …), what was acted on.
+        obs: Name → (T, B, To, …), observations of the decisions.
         x: (T, B, K+1, H, A), the chains.
         log_prob: (T, B, K), of the executed part of the chunk at the time of acting.
         k_star: (T, B) the stochastic step of each chain, or None.
         rew: (T, B); terminated, truncated, valid: (T, B) bool.
         discount: (T, B), γ to the number of executed env steps.
         num_exec: (T, B) int64, env steps executed of the chunk.
-        last_obs: Name → (B, To, …), where the block ends.
+        last_obs: Name → (B, To, …), observations after the last decision.
         ended: (E, 2) indices (t, b) of the decisions in which an episode ended.
         final_obs: Name → (E, To, …), their true successors.
-        noise_continues: (T, B) bool, whether a decision's noise followed that of the one before it; None
-            where exploration is not correlated.
-        initial_noise: (B, K, H, A), the noise that the first decisions may have followed, or None.
-        shard: (T, B) int64, which part of the run an env is of, where it has several; else None.
+        noise_continues: (T, B) bool, whether a decision's noise is correlated with that of the one
+            before it; None without correlated exploration.
+        initial_noise: (B, K, H, A), the noise before the first decisions, or None.
+        shard: (T, B) int64, index of each env's shard; None for a run with one shard.
     """
 
     obs: dict[str, Tensor]
@@ -52,7 +52,7 @@ class Rollout:
 
     @property
     def shards(self) -> Tensor | None:
-        """(N,) of the valid rows."""
+        """Shard (N,) of the valid rows."""
         return None if self.shard is None else self.rows(self.shard)
 
     def rows(self, tensor: Tensor) -> Tensor:
@@ -66,12 +66,12 @@ class Rollout:
 
 
 def executed_mask(num_exec: Tensor, horizon: int) -> Tensor:
-    """Mask (…, H, 1) of the chunk's actions that were executed, from their number (…,)."""
+    """Return the mask (…, H, 1) of executed actions from their number (…,)."""
     return (torch.arange(horizon, device=num_exec.device) < num_exec[..., None])[..., None]
 
 
 class RolloutBuilder:
-    """Gathers decisions one by one; ``finish`` stacks them."""
+    """Collects decisions one by one; ``finish`` stacks them."""
 
     def __init__(self) -> None:
         self._steps: list[dict[str, Tensor]] = []
@@ -81,13 +81,13 @@ class RolloutBuilder:
     def add(
         self, obs: dict[str, Tensor], next_obs: dict[str, Tensor], columns: dict[str, Tensor]
     ) -> None:
-        """One decision of all envs: ``columns`` are ``Rollout``'s fields without their T axis."""
+        """Add one decision of all envs; ``columns`` are ``Rollout``'s fields without T axis."""
         self._next.append(next_obs)
         self._obs.append(obs)
         self._steps.append(columns)
 
     def finish(self, last_obs: dict[str, Tensor], initial_noise: Tensor | None = None) -> Rollout:
-        """The block; ``initial_noise`` is what ``Rollout`` says."""
+        """Return the rollout; ``initial_noise`` is that of ``Rollout``."""
         columns = {name: torch.stack([s[name] for s in self._steps]) for name in self._steps[0]}
         ended = (columns["terminated"] | columns["truncated"]).nonzero()
         after = {name: torch.stack([o[name] for o in self._next]) for name in last_obs}

@@ -1,4 +1,4 @@
-"""Columns of one length that grow as rows are written.
+"""Columns of equal length that grow as rows are written.
 
 Shapes: N rows, n rows written at once.
 """
@@ -15,10 +15,10 @@ from robo_rl.core.errors import DataError
 
 
 class RowTable:
-    """Tensors (N, …) by name, of whatever columns the first rows have; new rows are zero.
+    """Tensors (N, …) by name; the first rows define the columns, and unwritten rows are zero.
 
     Args:
-        device: Where the tensors live.
+        device: Device of the tensors.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
@@ -29,10 +29,10 @@ class RowTable:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def write(self, at: Tensor, values: Mapping[str, Tensor], limit: int) -> None:
-        """Put rows (n, …) at places (n,) that differ; the table grows to at most ``limit`` rows.
+        """Write rows (n, …) at distinct indices (n,); the table grows to at most ``limit`` rows.
 
         Raises:
-            DataError: Names, shapes or types are not those of the rows before.
+            DataError: Names, shapes or types differ from the existing columns.
         """
         if not len(at):
             return
@@ -43,10 +43,10 @@ class RowTable:
             self.columns[name][at] = value.to(self.device)
 
     def check(self, values: Mapping[str, Tensor]) -> None:
-        """Whether rows fit.
+        """Check that rows fit the columns.
 
         Raises:
-            DataError: Names, shapes or types are not those of the rows before.
+            DataError: Names, shapes or types differ from the existing columns.
         """
         expected = {name: _kind(column) for name, column in self.columns.items()}
         found = {name: _kind(value) for name, value in values.items()}
@@ -60,7 +60,7 @@ class RowTable:
                 )
 
     def digest(self, rows: int, *, without: Collection[str] = ()) -> str:
-        """SHA-256 of the first rows, but for some columns; empty for none."""
+        """Return the SHA-256 of the first rows, except some columns; empty for no rows."""
         content = hashlib.sha256()
         for name in sorted(set(self.columns) - set(without)) if rows else ():
             column = self.columns[name][:rows].cpu().contiguous()

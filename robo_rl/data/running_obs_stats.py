@@ -1,7 +1,7 @@
-"""Observation statistics of a policy that learns from scratch: they move with what it comes to see.
+"""Running observation statistics of a policy that is trained without demonstrations.
 
-Shapes: N rows, To history. Where there are no demonstrations to take them from, random actions show
-a small part of the world, and what is far outside of it would reach networks clipped.
+Shapes: N rows, To history. Random actions reach a small part of the state space. Observations far
+outside of it would reach the network clipped, so the statistics follow the training data.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _OBS = "obs."
 
 
 class RunningObsStats(Stateful):
-    """Renews a normaliser's means and deviations, for all that share it.
+    """Updates a normaliser's means and standard deviations in place, for all its users.
 
-    The present numbers count as so many rows; what is added is merged with them. Renew between a
-    block and the next, so that what was drawn under some numbers is scored under them. Checkpoints
-    hold the moments; the normaliser's numbers are kept with the policy.
+    The initial statistics count as ``weight`` rows, and new rows are merged with them. Update
+    between two rollouts, so that samples are scored under the statistics they were drawn with.
+    Checkpoints hold the moments; the normaliser's values are saved with the policy.
 
     Args:
-        normalizer: Its ``standard`` observations are renewed; those of another mode, and actions,
-            stay as they are.
-        weight: Rows that its present numbers count for.
+        normalizer: Its ``standard`` observations are updated. Observations of another mode and
+            actions are unchanged.
+        weight: Number of rows that the initial statistics count for.
 
     Raises:
         ConfigError: It has no ``standard`` observations.
@@ -54,7 +54,7 @@ class RunningObsStats(Stateful):
         self.sq_dev = {key: weight * scale.square() for key, scale in scales.items()}
 
     def update(self, obs: Mapping[str, Tensor]) -> None:
-        """Take in what was acted on, name → (N, To, …); the newest frame counts."""
+        """Merge the newest frame of observations, name → (N, To, …), into the statistics."""
         new = global_count(len(next(iter(obs.values()))))
         if not new:
             return

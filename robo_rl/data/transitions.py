@@ -1,8 +1,8 @@
 """Transitions of whole chunks as rows that point at their successors.
 
-A row is an observation, and where ``decision`` holds the chunk that was begun there:
+A row is an observation, and where ``decision`` is true also the chunk that began there:
 
-    obs.<name>   (N, To, …)  what was acted on, in its own type
+    obs.<name>   (N, To, …)  observation, in its own type
     act          (N, H, A)   the chunk, in network units
     rew          (N,)        Σ_j γ^j r_j over the executed steps
     discount     (N,)        γ^num_exec
@@ -10,9 +10,9 @@ A row is an observation, and where ``decision`` holds the chunk that was begun t
     num_exec     (N,) int64  executed env steps
     next         (N,) int64  the row whose observation is the true successor
     decision     (N,) bool
-    human        (N,) bool   a human commanded the row in which the chunk was begun
+    human        (N,) bool   a human commanded the row in which the chunk began
 
-Each observation is kept once, and several decisions in a row are found by following ``next``.
+Each observation is stored once. Several decisions in a row are found by following ``next``.
 
 Shapes: N rows, T decisions, B envs, F ends of episodes, To history, H horizon, E executed actions,
 A act_dim.
@@ -41,14 +41,14 @@ class Transitions(NamedTuple):
         obs: Name → (B, To, …).
         act: (B, H, A), in network units.
         rew: (B,) discounted sum over the chunk, or over n chunks.
-        discount: (B,) γ to the number of env steps behind it.
+        discount: (B,) γ to the number of env steps in between.
         terminated: (B,) bool.
         next_obs: Name → (B, To, …), the true successor's.
         num_exec: (B,) int64, env steps executed of ``act``.
         demo: (B,) bool, from a demonstration.
         human: (B,) bool, logged, and begun while a human commanded.
-        row: (B,) int64, where it is kept.
-        next_row: (B,) int64, where the true successor is.
+        row: (B,) int64, index of the row.
+        next_row: (B,) int64, index of the true successor.
     """
 
     obs: dict[str, Tensor]
@@ -64,18 +64,18 @@ class Transitions(NamedTuple):
     next_row: Tensor
 
     def act_with_masked_tail(self, generator: torch.Generator) -> Tensor:
-        """The chunks (B, H, A) as critics may see them.
+        """Return the chunks (B, H, A) for critics, with unexecuted actions replaced.
 
-        Behind the end of a logged episode a chunk repeats its last action, which would tell a
-        critic that the task is about to end well, and no policy's chunk would ever look like it.
-        What was not executed had no consequences: it is taken from another row of the batch.
+        After the end of a logged episode a chunk repeats its last action. That would tell a critic
+        that the task is about to succeed, and no policy's chunk looks like it. Unexecuted actions
+        have no effect, so they are taken from another row of the batch.
         """
         num_exec = torch.where(self.demo, self.num_exec, self.act.shape[1])
         return mask_tail(self.act, num_exec, generator)
 
 
 def mask_tail(act: Tensor, num_exec: Tensor, generator: torch.Generator) -> Tensor:
-    """Chunks (B, H, A), behind their first num_exec (B,) actions those of another of them."""
+    """Replace the actions after the first num_exec (B,) of chunks (B, H, A) by another row's."""
     open_end = torch.arange(act.shape[1], device=act.device) >= num_exec[:, None]
     if not bool(open_end.any()):
         return act
@@ -86,15 +86,15 @@ def mask_tail(act: Tensor, num_exec: Tensor, generator: torch.Generator) -> Tens
 def dataset_transitions(
     dataset: WindowDataset, normalizer: Normalizer, *, exec_horizon: int, gamma: float
 ) -> dict[str, Tensor]:
-    """Demonstrations as rows: a chunk begins at every row of every episode.
+    """Return demonstrations as rows: a chunk begins at every row of every episode.
 
-    What was executed is the row's own action and those behind it. An episode that did not
-    terminate was cut, and what followed its last action was not recorded: its last row is a
-    successor only, and the chunks before it end there, with fewer executed steps.
+    The executed actions are the row's own and the following ones. An episode that did not terminate
+    is truncated, and the successor of its last action was not recorded. So its last row is only a
+    successor. Chunks before it end there, with fewer executed steps.
 
     Args:
-        dataset: Its horizon is H.
-        normalizer: The policy's.
+        dataset: Windows with horizon H.
+        normalizer: The policy's normaliser.
         exec_horizon: E.
         gamma: Discount per env step.
 
@@ -129,7 +129,7 @@ def dataset_transitions(
 
 
 class NStepTransition(NamedTuple):
-    """What several decisions in a row amount to, each (B,); ``last`` is the row of the last one."""
+    """Several decisions as one transition, each (B,); ``last`` is the row of the last decision."""
 
     rew: Tensor
     discount: Tensor
@@ -138,7 +138,7 @@ class NStepTransition(NamedTuple):
 
 
 def n_step_transition(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> NStepTransition:
-    """Up to n decisions from rows (B,) on, fewer where the episode ends or the rows do.
+    """Combine up to n decisions from rows (B,) on, fewer where the episode or the rows end.
 
     Σ_i (Π_{j<i} discount_j) rew_i: the n-step return (Sutton & Barto 2018, eq. 7.1) with a
     discount for each decision.
@@ -156,9 +156,9 @@ def n_step_transition(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) 
 
 
 def return_to_go(columns: Mapping[str, Tensor]) -> Tensor:
-    """The discounted return of each row's decisions (N,) to the end of its episode.
+    """Return the discounted return (N,) of each row's decisions to the end of its episode.
 
-    Rows are older than their successors; what came behind a cut counts as nothing.
+    Rows are older than their successors. Rewards after a truncation count as zero.
     """
     goes_on = torch.where(columns["decision"] & ~columns["terminated"], columns["discount"], 0.0)
     rew = torch.where(columns["decision"], columns["rew"], 0.0)
@@ -174,9 +174,9 @@ class RolloutRows(NamedTuple):
     """A rollout as rows, each older than its successor.
 
     Args:
-        rows: The columns; ``next`` counts from the first row of the block.
-        begins: (B,) the row of each env's first decision, −1 where it did not take place.
-        open_end: (B,) the row in which each env stands behind the block, −1 where it has ended.
+        rows: The columns; ``next`` counts from the first row of the rollout.
+        begins: (B,) the row of each env's first decision, −1 where it is not valid.
+        open_end: (B,) the row of each env's last observation, −1 where the episode has ended.
     """
 
     rows: dict[str, Tensor]
@@ -185,7 +185,7 @@ class RolloutRows(NamedTuple):
 
 
 def rollout_rows(rollout: Rollout) -> RolloutRows:
-    """The rows of a rollout: decisions that took place, and observations that they led to."""
+    """Return the rows of a rollout: valid decisions, and the observations that they led to."""
     goes_on = ~(rollout.terminated | rollout.truncated)[-1]
     following, open_end = _links(len(rollout.valid), rollout.ended, goes_on)
     columns = {
@@ -205,12 +205,12 @@ def rollout_rows(rollout: Rollout) -> RolloutRows:
 
 
 def _links(decisions: int, ends: Tensor, goes_on: Tensor) -> tuple[Tensor, Tensor]:
-    """Successors (N,) of the T·B decisions, the observations at ends, the open ends; ``open_end``.
+    """Return the successors (N,) of the T·B decisions, ends and open ends; and ``open_end`` (B,).
 
     Args:
         decisions: T.
         ends: (F, 2) indices (t, b) of the decisions in which an episode ended.
-        goes_on: (B,) envs whose last decision ended nothing.
+        goes_on: (B,) bool, envs in which the last decision ended no episode.
     """
     num_envs, acted = len(goes_on), decisions * len(goes_on)
     itself = torch.arange(acted + len(ends) + int(goes_on.sum()), device=goes_on.device)
@@ -223,7 +223,7 @@ def _links(decisions: int, ends: Tensor, goes_on: Tensor) -> tuple[Tensor, Tenso
 
 
 def _wanted(rows: dict[str, Tensor], open_end: Tensor) -> RolloutRows:
-    """The block without rows that are neither decisions nor follow one."""
+    """Remove rows that are neither decisions nor successors of one."""
     decision, following = rows["decision"], rows["next"]
     kept = decision.clone()
     kept[following[decision]] = True
@@ -235,6 +235,6 @@ def _wanted(rows: dict[str, Tensor], open_end: Tensor) -> RolloutRows:
 
 
 def _folded(column: Tensor, rows: int) -> Tensor:
-    """(T, B, …) → (N, …), zeros behind."""
+    """Fold (T, B, …) to (N, …), padded with zeros."""
     flat = column.flatten(0, 1)
     return torch.cat([flat, flat.new_zeros(rows - len(flat), *flat.shape[1:])])

@@ -1,1 +1,1 @@
-"""Processes that train together."""
+"""Distributed training with several processes."""

@@ -1,4 +1,4 @@
-"""Means and deviations of the rows that all processes hold together."""
+"""Means and deviations of rows over all processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Number = TypeVar("_Number", float, Tensor)
 
 
 class Moments(NamedTuple):
-    """Of rows (n, …): how many, their mean (…), and the sum of their squared deviations (…)."""
+    """Moments of rows (n, …): count, mean (…), and sum of squared deviations (…)."""
 
     num: int
     mean: Tensor
@@ -21,7 +21,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, rows: Tensor) -> Moments:
-        """Over all processes; alone, of these rows as torch has them."""
+        """Return the moments of rows (n, …) over all processes."""
         if rank_info().world_size == 1:
             average = rows.mean(dim=0)
             return cls(len(rows), average, (rows - average).square().sum(dim=0))
@@ -33,7 +33,7 @@ class Moments(NamedTuple):
 def merged(
     one: tuple[float, _Number, _Number], other: tuple[float, _Number, _Number]
 ) -> tuple[float, _Number, _Number]:
-    """Moments of two sets of rows together, from those of each: how many, mean, and ``sq_dev``.
+    """Combine the moments (count, mean, ``sq_dev``) of two sets of rows.
 
     Source: Chan, Golub & LeVeque 1983, eq. 2.1.
     """
@@ -44,22 +44,22 @@ def merged(
 
 
 def global_count(count: int) -> int:
-    """How many rows all processes have together."""
+    """Return the number of rows of all processes."""
     return int(all_reduce_sum(torch.tensor(count)))
 
 
 def global_mean(rows: Tensor) -> Tensor:
-    """The mean of rows (n,) of all processes."""
+    """Return the mean of rows (n,) of all processes."""
     return rows.mean() if rank_info().world_size == 1 else Moments.of(rows).mean
 
 
 def global_std(rows: Tensor) -> Tensor:
-    """Their standard deviation, with n − 1."""
+    """Return the standard deviation of rows (n,) of all processes, with divisor n − 1."""
     return rows.std() if rank_info().world_size == 1 else global_var(rows).sqrt()
 
 
 def global_var(rows: Tensor) -> Tensor:
-    """Their variance, with n − 1."""
+    """Return the variance of rows (n,) of all processes, with divisor n − 1."""
     if rank_info().world_size == 1:
         return rows.var()
     count, _, sq_dev = Moments.of(rows)

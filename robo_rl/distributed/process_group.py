@@ -1,8 +1,8 @@
-"""The processes that train one policy together, as each of them sees the others.
+"""Process group of the processes that train one policy together.
 
-Alone, as a process is unless ``joined`` says otherwise, every sum and gathering gives back what it
-was handed, to the bit. Whatever takes part in one must be reached by all processes in the same
-order; what only some of them do is done ``apart``.
+A process is alone unless ``joined_processes`` is active. Alone, every collective operation returns
+its input unchanged. All processes must reach collective operations in the same order. Work of only
+some processes runs inside ``single_process``.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ from torch import Tensor
 from robo_rl.core.errors import ConfigError, LostProcessError, ParallelError
 
 STORE = "ROBO_RL_STORE"
-"""Where ``train.launch`` names the file by which processes find each other; else as torchrun."""
+"""Environment variable: the rendezvous file of ``train.launch``; without it as for torchrun."""
 
 LAUNCHER = "ROBO_RL_LAUNCHER"
-"""Set where a launcher says what ended a process, so that those that it pulled along need not."""
+"""Environment variable: set if a launcher reports why a process ended.
+
+Processes that end because another one ended then print no error.
+"""
 
 TIMEOUT = timedelta(days=2)
-"""For how long a process waits for the others. One that died is noticed as its sockets close; a
-machine that vanished only after this."""
+"""How long a process waits for the others.
+
+Closed sockets reveal a process that died. Only this timeout reveals a machine that vanished.
+"""
 
 
 class RankInfo(NamedTuple):
-    """Which process this is, and of how many."""
+    """Rank of this process, and number of processes."""
 
     rank: int
     world_size: int
@@ -42,15 +47,15 @@ _now = [_ALONE]
 
 
 def rank_info() -> RankInfo:
-    """This process among those that it trains with at the moment."""
+    """Return the rank of this process in the active process group."""
     return _now[-1]
 
 
 def launched_rank_info() -> RankInfo:
-    """This process among those that ``torchrun`` started together, by its environment.
+    """Return the rank of this process by the environment variables of ``torchrun``.
 
     Raises:
-        ConfigError: The environment contradicts itself.
+        ConfigError: The environment variables are inconsistent.
     """
     rank, size = os.environ.get("RANK", "0"), os.environ.get("WORLD_SIZE", "1")
     if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
@@ -64,10 +69,10 @@ def launched_rank_info() -> RankInfo:
 
 @contextmanager
 def joined_processes() -> Generator[RankInfo]:
-    """Within it this process trains with those that it was launched with.
+    """Join the launched processes inside the context.
 
     Raises:
-        LostProcessError: They do not find each other.
+        LostProcessError: The processes do not find each other.
     """
     ranks = launched_rank_info()
     if ranks.world_size == 1:
@@ -88,25 +93,25 @@ def joined_processes() -> Generator[RankInfo]:
 
 @contextmanager
 def single_process() -> Generator[None]:
-    """Within it this process is alone, whatever the others do meanwhile."""
+    """Run as a single process inside the context."""
     with _as(_ALONE):
         yield
 
 
 def all_reduce_sum(tensor: Tensor) -> Tensor:
-    """The sum over all processes, of tensors of one shape."""
+    """Return the sum of tensors of one shape over all processes."""
     return tensor if rank_info().world_size == 1 else _reduced(tensor, dist.ReduceOp.SUM)
 
 
 def all_reduce_min(number: int) -> int:
-    """The lowest of the processes' numbers."""
+    """Return the minimum of a number over all processes."""
     if rank_info().world_size == 1:
         return number
     return int(_reduced(torch.tensor(number), dist.ReduceOp.MIN))
 
 
 def all_gather_rows(rows: Tensor) -> Tensor:
-    """The rows (n, …) of all processes behind each other, in their order; n may differ."""
+    """Concatenate the rows (n, …) of all processes in rank order; n may differ."""
     if rank_info().world_size == 1:
         return rows
     sizes = [torch.zeros((), dtype=torch.int64) for _ in range(rank_info().world_size)]
@@ -119,14 +124,14 @@ def all_gather_rows(rows: Tensor) -> Tensor:
 
 
 def local_rows(rows: Tensor) -> Tensor:
-    """Of rows (N, …), an equal part for each process, in their order, those of this one."""
+    """Return this process's equal part of rows (N, …), in rank order."""
     rank, size = rank_info()
     count = len(rows) // size
     return rows[rank * count : (rank + 1) * count]
 
 
 def broadcast_int(word: int) -> int:
-    """What the first process says, for all to hear; a number of 64 bits."""
+    """Return the 64-bit number of the first process."""
     if rank_info().world_size == 1:
         return word
     heard = torch.tensor(word)
@@ -136,7 +141,7 @@ def broadcast_int(word: int) -> int:
 
 
 def sum_gradients(params: list[torch.nn.Parameter]) -> None:
-    """Put the sum over all processes in the place of each gradient, in one exchange."""
+    """Replace each gradient by its sum over all processes, in one exchange."""
     grads = [param.grad for param in params if param.grad is not None]
     if rank_info().world_size == 1 or not grads:
         return
@@ -146,7 +151,7 @@ def sum_gradients(params: list[torch.nn.Parameter]) -> None:
 
 
 def check_identical(tensors: list[Tensor]) -> None:
-    """All processes hold the same numbers, or they have not been training one policy.
+    """Check that all processes hold the same numbers.
 
     Raises:
         ParallelError: They do not.
@@ -185,7 +190,7 @@ def _reduced(tensor: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
 
 @contextmanager
 def _meeting(where: str = "another process of this run has ended") -> Generator[None]:
-    """The transport's own words, in ours."""
+    """Convert errors of the transport to ``LostProcessError``."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

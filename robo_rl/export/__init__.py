@@ -1,1 +1,1 @@
-"""Bundles: what leaves training and runs on a robot."""
+"""Export of policies to bundles that run on a robot."""

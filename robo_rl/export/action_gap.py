@@ -1,4 +1,4 @@
-"""How far two versions of the same actions are apart, each action measured by its own range.
+"""Largest difference between two versions of the same actions, relative to each action's range.
 
 Shapes: B rows, H horizon, A act_dim.
 """
@@ -15,21 +15,21 @@ from robo_rl.bundle.manifest import NumericParity
 from robo_rl.core.spec import ActSpec
 
 SHARE_LIMIT = 5e-5
-"""Largest difference, as a share of an action's range: 1e-4 where that is −1 to 1."""
+"""Largest allowed difference, as a fraction of an action's range: 1e-4 for a range of −1 to 1."""
 _WIDE = 20.0
-"""Limits that are so many times wider than what a policy makes use of say nothing of its range."""
+"""Limits wider than this multiple of the used range do not define an action's range."""
 
 
 class ActGap(NamedTuple):
-    """The action that differs most, by the share of its range.
+    """The action with the largest difference relative to its range.
 
     Args:
-        name: Of the action.
-        unit: Of all that follows; empty for none.
-        max_abs: Largest difference.
-        span: Its range: between its limits, at most ``_WIDE`` times what the policy makes use of.
-        scale: What the policy's normaliser takes for one, half a range; None where it has none.
-        rows: Observations that were compared.
+        name: Name of the action.
+        unit: Unit of the values below; empty for none.
+        max_abs: Largest absolute difference.
+        span: Range of the action: between its limits, at most ``_WIDE`` times the used range.
+        scale: Scale of the policy's normaliser, half a range; None without a normaliser.
+        rows: Number of compared observations.
     """
 
     name: str
@@ -41,17 +41,17 @@ class ActGap(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The difference as a share of the range."""
+        """The difference as a fraction of the range."""
         return self.max_abs / self.span
 
     @property
     def record(self) -> NumericParity:
-        """As the manifest has it; NaN does not pass."""
+        """The record for the manifest; NaN does not pass."""
         return NumericParity(max_abs=self.max_abs, limit=SHARE_LIMIT * self.span, rows=self.rows)
 
     @property
     def scale_is_off(self) -> bool:
-        """Whether the two agree by the normaliser's scale, which is wider than the range."""
+        """Whether the difference passes by the normaliser's scale but not by the range."""
         agree = self.scale is not None and self.max_abs <= SHARE_LIMIT * 2.0 * self.scale
         return agree and not self.record.passed
 
@@ -66,12 +66,12 @@ class ActGap(NamedTuple):
 def widest_gap(
     pairs: Iterable[tuple[Tensor, Tensor]], spec: ActSpec, scale: Tensor | None
 ) -> ActGap:
-    """Compare batches of actions.
+    """Compare batches of actions and return the largest relative difference.
 
     Args:
-        pairs: Policy's and graph's, each (B, H, A).
-        spec: Of the actions.
-        scale: (A,) of the policy's normaliser, if it has one.
+        pairs: Actions of the policy and of the graph, each (B, H, A).
+        spec: Spec of the actions.
+        scale: (A,) scale of the policy's normaliser; None without one.
     """
     gap, rows = torch.zeros(spec.size), 0
     low, high = torch.full_like(gap, torch.inf), torch.full_like(gap, -torch.inf)
@@ -94,7 +94,7 @@ def widest_gap(
 
 
 def _spans(spec: ActSpec, used: Tensor) -> Tensor:
-    """Range (A,) of each action: between its limits, unless these are far beyond what is used."""
+    """Return the range (A,) of each action: between its limits, unless these are far too wide."""
     if not (spec.low and spec.high):
         limits = torch.full_like(used, torch.inf)
     else:

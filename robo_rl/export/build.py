@@ -1,4 +1,4 @@
-"""From a policy to a bundle, by way of every proof that the two are the same.
+"""Builds a bundle from a policy and checks the parity of the graph.
 
 Shapes: N observations, To observation history.
 """
@@ -47,15 +47,15 @@ GRAPH, INPAINTING, POLICY = "onnx", "onnx_inpaint", "torch"
 
 @dataclass(frozen=True)
 class BundleEvidence:
-    """What the earlier stages have to say of the policy.
+    """Results of earlier stages that the manifest records.
 
     Args:
         dataset: Digest of the demonstrations.
         config: The resolved configuration.
-        gates: Every gate on the way, passed or waived.
-        evaluation: Stage or quantity → what it measured.
-        latency: Of further policies to compare with (``"teacher torch"``).
-        world: Parts of the world that it was measured in.
+        gates: All gates of the run, passed or waived.
+        evaluation: Stage or quantity → measured value.
+        latency: Latency of further policies to compare with (``"teacher torch"``).
+        world: Part → digest or version of the world of the evaluation.
     """
 
     dataset: str
@@ -79,23 +79,24 @@ def build_bundle(
     latency_calls: int = 1000,
     inpaint: bool = False,
 ) -> Bundle:
-    """Export a policy, prove the graph, and only then write the bundle.
+    """Export a policy, check its graph, and write the bundle only if all checks pass.
 
     Args:
-        policy: What to export.
+        policy: Policy to export.
         path: Directory of the bundle.
         contract: See ``robo_rl.export.onnx.contract_of``.
-        evidence: What the earlier stages found.
+        evidence: Results of the earlier stages.
         obs: Name → (N ≥ 1000, To, …), observations of the dataset.
-        closed_loop: Runs the graph in the env under the evaluation protocol: (successes, episodes).
-        policy_score: The same of the policy.
+        closed_loop: Runs the graph in the env under the evaluation protocol and returns
+            (successes, episodes).
+        policy_score: (successes, episodes) of the policy under the same protocol.
         generator: Draws the noise of the numeric comparison.
-        latency_calls: How many queries to time.
-        inpaint: Whether the bundle also has the graph that goes on from a plan.
+        latency_calls: Number of queries to time.
+        inpaint: Whether the bundle also holds the inpainting graph.
 
     Raises:
-        GateError: The policy does not export, or a proof fails; it lists all that failed.
-            Nothing was written.
+        GateError: The policy does not export, or a check fails; the message lists all failures.
+            Nothing is written.
     """
     files = _graphs(policy, inpaint=inpaint)
     proofs, graphs = dict[str, ActGap](), dict[str, QueryLatency]()
@@ -128,7 +129,7 @@ def build_bundle(
 
 
 def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:
-    """File name → graph."""
+    """Return file name → graph."""
     with tempfile.TemporaryDirectory() as scratch:
         return {
             name: export_policy(policy, Path(scratch) / name, inpaint=plans).read_bytes()
@@ -177,11 +178,12 @@ def _apart(graph: str, found: ActGap) -> list[str]:
 
 
 def _off(found: ActGap) -> str:
-    """What to do where the dataset, and no graph, is the reason."""
+    """Return the message for a scale error of the dataset's normaliser."""
     spread = f"{2.0 * (found.scale or 0.0):.3g}{found.unit}"
     return (
         f"the dataset's scale is off: its normaliser spreads '{found.name}' over {spread}, where"
         f" its range is {found.span:.3g}{found.unit}; rounding alone comes to {found.share:.2g} of"
         f" that range, and at most {SHARE_LIMIT:g} of it may. `robo-rl data verify` names actions"
-        " outside their limits: take these out, or clone with stages.bc.modes={act: quantile}"
+        " outside their limits: take these out, or clone with"
+        " stages.bc.normalization={act: quantile}"
     )

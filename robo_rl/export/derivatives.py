@@ -1,7 +1,7 @@
-"""Functions that take derivatives inside, spelled out, so that they can be exported.
+"""Rewrites functions with inner derivatives so that they can be exported.
 
-An exporter knows the operations of a forward pass. Here a function is traced together with the
-backward passes in it, and those operations that exporters have no word for are put as others.
+Exporters support the operations of a forward pass. This module traces a function together with
+its inner backward passes. It replaces the operations that exporters lack.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _Sizes = Sequence[int]
 
 
 def with_explicit_derivatives(model: nn.Module, example: tuple[Tensor, ...]) -> nn.Module:
-    """A module that does the same to tensors like ``example``, of any number of rows.
+    """Return a module with the same function, for tensors like ``example`` with any number of rows.
 
     Args:
-        model: Its forward takes and gives tensors, rows first.
-        example: What it takes; two rows at least, for one row is taken for a constant.
+        model: Module with a forward from tensors to tensors, rows first.
+        example: Example inputs with at least two rows; a single row would be traced as a constant.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -40,7 +40,7 @@ def with_explicit_derivatives(model: nn.Module, example: tuple[Tensor, ...]) -> 
 
 
 class _Traced(nn.Module):
-    """A trace, and the tensors that it takes before its inputs."""
+    """A traced function with its parameters and buffers."""
 
     def __init__(self, trace: Callable[..., Tensor], values: list[Tensor]) -> None:
         super().__init__()
@@ -66,9 +66,9 @@ def _convolution_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Any, ...]:
-    """The gradient by the input: the transposed convolution of that by the output.
+    """Return the gradient by the input: the transposed convolution of the output's gradient.
 
-    What a stride left over at the end is padded, so that the shape is the input's again.
+    Rows that the stride leaves over at the end are padded, so that the shape is the input's.
     """
     del bias_sizes, output_padding
     if any(mask[1:]):

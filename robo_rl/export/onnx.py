@@ -1,9 +1,9 @@
-"""A policy as one ONNX graph: normaliser, network, all steps of the evaluation sampler, and back.
+"""Exports a policy as one ONNX graph: normaliser, network, all denoising steps, denormaliser.
 
 Shapes: B rows, To observation history, H horizon, A act_dim. Inputs: each observation by name
 (B, To, …) and ``noise`` (B, H, A), physical units; output ``act`` (B, H, A), physical units. The
-graph that goes on from a plan also takes ``planned`` (B, H, A), physical units, and ``weight``
-(B, H); see ``robo_rl.policy.inpaint``.
+inpainting graph also takes ``planned`` (B, H, A), physical units, and ``weight`` (B, H); see
+``robo_rl.policy.inpaint``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.derivatives import with_explicit_derivatives
 from robo_rl.export.parity import paired_actions
 
-_EXAMPLE_ROWS = 2  # an example of one row would freeze the batch to 1
+_EXAMPLE_ROWS = 2  # an example of one row would freeze the batch size at 1
 _TRIED_ROWS = (1, 2, 7)
 
 
 class Exportable(Protocol):
-    """What a policy must offer to be exported; also an ``nn.Module``."""
+    """Interface of an exportable policy, which is also an ``nn.Module``."""
 
     obs_spec: ObsSpec
     act_spec: ActSpec
@@ -43,16 +43,16 @@ class Exportable(Protocol):
     num_steps: int
 
     def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
-        """The deterministic map from noise (B, H, A) to the chunk (B, H, A) in physical units."""
+        """Map noise (B, H, A) to the chunk (B, H, A) in physical units, deterministically."""
         ...
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
-        """``decode`` from standard normal noise: what is evaluated."""
+        """Return ``decode`` of standard normal noise; evaluation calls this method."""
         ...
 
 
 def contract_of(policy: Exportable, *, name: str, robot: str, task: str) -> Contract:
-    """The contract that a bundle of this policy carries."""
+    """Return the contract for a bundle of this policy."""
     return Contract(
         policy=name,
         robot=robot,
@@ -69,12 +69,12 @@ def contract_of(policy: Exportable, *, name: str, robot: str, task: str) -> Cont
 def export_policy(
     policy: Exportable, path: str | os.PathLike[str], *, inpaint: bool = False
 ) -> Path:
-    """Write the policy's graph and make sure that it takes batches of any size.
+    """Write the policy's graph and check it on several batch sizes.
 
     Args:
-        policy: Stays as it is; a copy on the CPU is exported.
-        path: File to write; it is there whole or not at all.
-        inpaint: Whether it is the graph of ``policy.inpaint``.
+        policy: Policy to export. A copy on the CPU is exported.
+        path: File to write, completely or not at all.
+        inpaint: Whether to export ``policy.inpaint`` instead of ``policy.decode``.
 
     Raises:
         GateError: The graph cannot be made, or it differs from the policy at some batch size; or
@@ -94,9 +94,9 @@ def export_policy(
 
 
 def random_inputs(policy: Exportable, rows: int, seed: int = 0) -> tuple[dict[str, Tensor], Tensor]:
-    """Inputs of the right shapes and types, to try a graph with: obs and noise.
+    """Return random obs and noise of the right shapes and types, to test a graph.
 
-    What is planned is drawn by ``random_plan``.
+    ``random_plan`` draws the plan.
     """
     generator = torch.Generator().manual_seed(seed)
     obs: dict[str, Tensor] = {}
@@ -109,14 +109,14 @@ def random_inputs(policy: Exportable, rows: int, seed: int = 0) -> tuple[dict[st
 
 
 def random_plan(policy: Exportable, rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """What may be planned already, likewise: act (rows, H, A) and weight (rows, H)."""
+    """Return a random plan to test a graph: act (rows, H, A) and weight (rows, H)."""
     generator = torch.Generator().manual_seed(seed)
     act = torch.randn(rows, policy.horizon, policy.act_spec.shape[-1], generator=generator)
     return act, torch.rand(rows, policy.horizon, generator=generator)
 
 
 class _Graph(nn.Module):
-    """``decode``, or ``inpaint``, with positional inputs, which is what the exporter names."""
+    """``decode`` or ``inpaint`` with positional inputs, which the exporter names."""
 
     def __init__(self, policy: Any, *, inpaint: bool) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ def _trace(model: _Graph) -> Any:
 
 
 def _drop_stack_traces(program: Any) -> None:
-    # The exporter notes the source line of each node, with the paths of the machine that it ran on.
+    # The exporter stores each node's source line, with absolute paths of the exporting machine.
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()
 
@@ -200,7 +200,7 @@ def _try_batches(model: Any, graph: bytes, *, inpaint: bool) -> None:
         except Exception as error:  # onnxruntime's own exceptions share no base
             first_line = str(error).partition("\n")[0]
             raise GateError(f"the graph fails on a batch of {rows}: {first_line}") from None
-        # Random observations may lie far outside the data, hence a relative bound.
+        # Random observations may lie far outside the data, so the bound is relative.
         if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-4):
             gap = float(np.abs(ours - theirs).max())
             raise GateError(f"the graph differs from the policy by {gap:.3g} on a batch of {rows}")

@@ -1,4 +1,4 @@
-"""Whether a graph is the policy that it was exported from: in numbers, in closed loop, in time.
+"""Parity of a graph with its policy: numeric, in closed loop, and in latency.
 
 Shapes: N observations, B rows, To observation history, H horizon, A act_dim.
 """
@@ -29,17 +29,17 @@ _WARM_UP_CALLS = 20
 def numeric_parity(
     policy: Any, session: PolicySession, obs: Mapping[str, Tensor], generator: torch.Generator
 ) -> ActGap:
-    """Compare what policy and graph do under evaluation, from the same observations and generator.
+    """Compare evaluation actions of policy and graph, from the same observations and noise.
 
     Args:
-        policy: The policy that was exported; its ``act`` is what was evaluated.
-        session: Its graph.
+        policy: The exported policy; its ``act`` is the evaluated function.
+        session: Session of its graph.
         obs: Name → (N, To, …), observations of the dataset.
         generator: Draws the noise.
 
     Returns:
-        The action that differs most by the share of its range; NaN, which does not pass, where
-        either gave one.
+        The largest difference relative to the range. It is NaN, which does not pass, if either side
+        returned NaN.
     """
     act = session_as_policy(session)
 
@@ -53,15 +53,15 @@ def numeric_parity(
     return _numeric(both, policy, session, obs)
 
 
-@torch.no_grad()  # which, unlike inference mode, leaves room for the derivatives within
+@torch.no_grad()  # unlike inference mode, no_grad allows the inner derivatives
 def inpaint_parity(
     policy: Any, session: PolicySession, obs: Mapping[str, Tensor], generator: torch.Generator
 ) -> ActGap:
-    """Likewise, going on from plans: what the policy itself would do from other noise.
+    """Compare inpainted actions; the plans are the policy's actions from other noise.
 
     Args:
-        policy: The policy that was exported.
-        session: Its graph that inpaints.
+        policy: The exported policy.
+        session: Session of its inpainting graph.
         obs: Name → (N, To, …), observations of the dataset.
         generator: Draws noise and weights.
     """
@@ -83,7 +83,7 @@ def _numeric(
     session: PolicySession,
     obs: Mapping[str, Tensor],
 ) -> ActGap:
-    """The widest gap over batches of obs (N, To, …)."""
+    """Return the widest gap over batches of obs (N, To, …)."""
     num, normalizer = len(next(iter(obs.values()))), policy.normalizer
     scale = normalizer.affine("act").scale.cpu() if isinstance(normalizer, Normalizer) else None
     pairs = (
@@ -101,9 +101,9 @@ def paired_actions(
     noise: Tensor,
     plan: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What policy and graph make of one batch, going on from a plan if there is one: two (B, H, A).
+    """Return the actions of policy and graph for one batch, two (B, H, A).
 
-    ``plan`` is what is planned (B, H, A) and its weight (B, H).
+    ``plan`` holds the planned actions (B, H, A) and their weight (B, H); None calls ``decode``.
     """
     device = next(policy.parameters()).device
     call = policy.decode if plan is None else policy.inpaint
@@ -118,7 +118,7 @@ def paired_actions(
 def closed_loop_parity(
     successes: int, episodes: int, policy_successes: int, policy_episodes: int
 ) -> ClosedLoopParity:
-    """Compare how often the graph succeeds with the 95 % Wilson interval of its policy.
+    """Compare the graph's success rate with the 95 % Wilson interval of its policy.
 
     Args:
         successes: Successful episodes of the graph, of ``episodes``.
@@ -138,17 +138,18 @@ def closed_loop_parity(
 
 
 class ParityShortfall(NamedTuple):
-    """What keeps a proof from being one, and whether more episodes may end it."""
+    """Reason for missing parity; ``undecided`` says that more episodes may resolve it."""
 
     text: str
     undecided: bool
 
 
 def closed_loop_shortfall(closed: ClosedLoopParity) -> ParityShortfall | None:
-    """Of closed-loop parity; None where it is shown.
+    """Return the shortfall of closed-loop parity; None if parity holds.
 
-    Outside the policy's interval the graph differs where Newcombe's interval of the difference
-    leaves 0 out. Where it holds 0 the episodes cannot tell, and how many would is said.
+    Outside the policy's interval, Newcombe's interval of the difference decides. If it excludes 0,
+    the graph differs. If it contains 0, the episodes do not suffice, and the text names a
+    sufficient number.
     """
     if closed.passed:
         return None
@@ -173,7 +174,7 @@ def closed_loop_shortfall(closed: ClosedLoopParity) -> ParityShortfall | None:
 def session_as_policy(
     session: PolicySession,
 ) -> Callable[[dict[str, Tensor], torch.Generator], Tensor]:
-    """The graph in the place of ``policy.act``: the same generator draws the same noise."""
+    """Return the graph as a function like ``policy.act``: a generator draws the same noise."""
 
     def act(obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         rows = len(next(iter(obs.values())))
@@ -188,14 +189,14 @@ def session_as_policy(
 def session_latency(
     session: PolicySession, obs: Mapping[str, Tensor], *, calls: int = 1000
 ) -> QueryLatency:
-    """Latency of the graph on the first of obs (N, To, …), input checks included."""
+    """Return the graph's latency on the first row of obs (N, To, …), with input checks."""
     row = {name: tensor[:1].cpu().numpy() for name, tensor in obs.items()}
     noise = np.zeros((1, *session.contract.chunk_shape), np.float32)
     return latency(lambda: session.act(row, noise), calls=calls)
 
 
 def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000) -> QueryLatency:
-    """Latency of a policy under eager torch, likewise, on the device that it is on."""
+    """Return the latency of the policy on the first row, in eager torch on its own device."""
     device = next(policy.parameters()).device
     row = {name: tensor[:1].to(device) for name, tensor in obs.items()}
     noise = torch.zeros(1, policy.horizon, policy.act_spec.shape[-1], device=device)
@@ -204,11 +205,11 @@ def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000)
 
 
 def latency(query: Callable[[], Any], *, calls: int) -> QueryLatency:
-    """Time ``query`` on one thread, warmed up.
+    """Time ``query`` on one thread after a warm-up.
 
     Args:
         query: One query of batch 1.
-        calls: How often to time it.
+        calls: Number of timed queries.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""What a denoising network is, and the time embedding that they share.
+"""The interface of denoising networks, and their time embedding.
 
 Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width.
 """
@@ -24,11 +24,11 @@ class ChunkNet(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, features: Tensor) -> Tensor:
-        """Features (B, O) → embedding (B, C)."""
+        """Map features (B, O) to an embedding (B, C)."""
 
     @abstractmethod
     def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
-        """Chunk x (B, H, A) at time t (B,) in [0, 1] under embedding (B, C) → (B, H, A)."""
+        """Map chunk x (B, H, A), time t (B,) in [0, 1], embedding (B, C) to (B, H, A)."""
 
 
 class TimeEmbedding(nn.Module):
@@ -43,7 +43,7 @@ class TimeEmbedding(nn.Module):
         self.register_buffer("frequencies", max_period ** (1.0 - exponent), persistent=False)
 
     def forward(self, t: Tensor) -> Tensor:
-        """Embed t."""
+        """Return features (B, dim) of t (B,)."""
         angle = t[:, None] * self.frequencies.to(t.dtype) * (2.0 * math.pi / 1000.0)
         return torch.cat([angle.sin(), angle.cos()], dim=-1)
 

@@ -1,4 +1,4 @@
-"""Many MLPs of one shape, evaluated together.
+"""An ensemble of MLPs of one shape, evaluated together.
 
 Shapes: M members, B rows, D input features, W width of a layer.
 """
@@ -15,15 +15,15 @@ from torch.nn import functional as F
 class MlpEnsemble(nn.Module):
     """M separate MLPs as one stack of batched matrix products.
 
-    A layer's weights are one tensor: optimisers, gradient norms and averages of weights run over
-    as many tensors as for a single MLP.
+    A layer's weights are one tensor. Optimisers, gradient norms and weight averages therefore
+    process as few tensors as for a single MLP.
 
     Args:
         members: M.
         sizes: D, the widths of the hidden layers, the number of outputs.
-        layer_norm: Normalise what each hidden layer computes before its activation, which keeps
-            values in bounds away from the data (Ball et al. 2023, arXiv 2302.02948, section 3.2).
-        activation: Between the layers.
+        layer_norm: Whether hidden layers are normalised before their activation, which bounds
+            values away from the data (Ball et al. 2023, arXiv 2302.02948, section 3.2).
+        activation: Activation between the layers.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class MlpEnsemble(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Input x (B, D) of all members, or (M, B, D) of each its own, → (M, B, out)."""
+        """Map x (B, D) for all members, or (M, B, D) per member, to (M, B, out)."""
         return self.layers(x if x.ndim == 3 else x.expand(self.members, *x.shape))
 
 
 class EnsembleLinear(nn.Module):
-    """M linear layers, each initialised as ``nn.Linear`` is: (M, B, D) → (M, B, W)."""
+    """M linear layers, initialised like ``nn.Linear``: (M, B, D) → (M, B, W)."""
 
     def __init__(self, members: int, fan_in: int, fan_out: int) -> None:
         super().__init__()

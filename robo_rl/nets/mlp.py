@@ -1,4 +1,4 @@
-"""The plain network: an MLP over the flattened chunk.
+"""The default network: an MLP over the flattened chunk.
 
 Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width.
 """
@@ -15,23 +15,23 @@ from robo_rl.nets.base import ChunkNet, TimeEmbedding, dense
 class ChunkMlp(ChunkNet):
     """Residual MLP on (chunk, time, observation).
 
-    The first layer is a sum of three linear maps, so that the observation's share is computed
-    once per chain.
+    The first layer is a sum of three linear maps, so the observation's part is computed once per
+    chain.
 
     Args:
-        cfg: Widths.
+        cfg: See Config.
         horizon: H.
         act_dim: A.
         obs_features: O.
     """
 
     class Config(ConfigModel):
-        """Width of the hidden layers, their number behind the first, size of the time features."""
+        """Width and number of the hidden layers, and size of the time embedding."""
 
         width: int = Field(default=256, ge=1)
         """Width of the hidden layers."""
         depth: int = Field(default=2, ge=0)
-        """Number of hidden layers behind the first."""
+        """Number of hidden layers after the first."""
         time_dim: int = Field(default=32, ge=2, multiple_of=2)
         """Size of the time embedding."""
 
@@ -47,11 +47,11 @@ class ChunkMlp(ChunkNet):
         self.out = nn.Linear(cfg.width, horizon * act_dim)
 
     def embed(self, features: Tensor) -> Tensor:
-        """Features (B, O) → embedding (B, C)."""
+        """Map features (B, O) to an embedding (B, C)."""
         return self.from_obs(features)
 
     def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
-        """Chunk x (B, H, A), time t (B,), embedding (B, C) → (B, H, A)."""
+        """Map chunk x (B, H, A), time t (B,), embedding (B, C) to (B, H, A)."""
         h = self.from_chunk(x.flatten(1)) + self.from_time(self.time(t)) + embedding
         for block in self.blocks:
             h = h + block(self.activation(h))

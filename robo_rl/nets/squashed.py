@@ -1,4 +1,4 @@
-"""A Gaussian pressed into bounds: what small actors draw, with its density.
+"""A Gaussian squashed into (−1, 1) by tanh, with its density; for small actors.
 
 Shapes: B rows, D input features, A outputs. Source: Haarnoja et al. 2018 (arXiv 1812.05905,
 appendix C): u ~ N(μ, σ²), y = tanh(u), log p(y) = log N(u) − Σ log(1 − tanh²(u)).
@@ -18,12 +18,12 @@ _LOG_STD = (-5.0, 1.0)
 
 
 class SquashedGaussian(nn.Module):
-    """An MLP whose outputs are drawn in (−1, 1).
+    """An MLP with stochastic outputs in (−1, 1).
 
     Args:
         inputs: D.
         outputs: A.
-        hidden: Widths of its layers.
+        hidden: Widths of the hidden layers.
     """
 
     def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...]) -> None:
@@ -31,7 +31,7 @@ class SquashedGaussian(nn.Module):
         self.net = MlpEnsemble(1, [inputs, *hidden, 2 * outputs], layer_norm=True)
 
     def forward(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Inputs (B, D) give draws (B, A), which gradients pass, and their log-densities (B,)."""
+        """Map inputs (B, D) to reparameterised samples (B, A) and their log-densities (B,)."""
         mean, raw = self.net(x)[0].chunk(2, dim=-1)
         low, high = _LOG_STD
         log_std = low + (high - low) * raw.sigmoid()

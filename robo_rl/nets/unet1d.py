@@ -20,9 +20,9 @@ from robo_rl.nets.base import ChunkNet, TimeEmbedding, dense
 
 
 class Unet1d(ChunkNet):
-    """U-Net whose every block is scaled and shifted by the (time, observation) embedding.
+    """U-Net with blocks scaled and shifted by the (time, observation) embedding.
 
-    Horizons that the strides do not divide are padded at the end and cut again.
+    A horizon that the strides do not divide is padded at the end; the output is cut to it.
 
     Args:
         cfg: Channels of the levels, from the finest; each further level halves the time axis.
@@ -32,7 +32,7 @@ class Unet1d(ChunkNet):
     """
 
     class Config(ConfigModel):
-        """Channels per level, kernel size in steps (odd), groups of the norms, time features."""
+        """Channels per level, kernel size, groups of the norms, size of the time embedding."""
 
         channels: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(64, 128), min_length=1)
         """Channels of each level."""
@@ -74,11 +74,11 @@ class Unet1d(ChunkNet):
         self.out = nn.Conv1d(cfg.channels[0], act_dim, 1)
 
     def embed(self, features: Tensor) -> Tensor:
-        """Features (B, O) → embedding (B, C)."""
+        """Map features (B, O) to an embedding (B, C)."""
         return self.from_obs(features)
 
     def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
-        """Chunk x (B, H, A), time t (B,), embedding (B, C) → (B, H, A)."""
+        """Map chunk x (B, H, A), time t (B,), embedding (B, C) to (B, H, A)."""
         cond = self.time(t) + embedding
         horizon = x.shape[1]
         h = F.pad(x.transpose(1, 2), (0, -horizon % self.stride))

@@ -1,1 +1,1 @@
-"""Off-policy evaluation: what a policy is worth, of data that another one made."""
+"""Off-policy evaluation (OPE): estimates a policy's value from data of another policy."""

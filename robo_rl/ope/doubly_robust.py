@@ -1,20 +1,21 @@
-"""Estimator ``dr``: the policy's own values, corrected by what they get wrong where it goes.
+"""Estimator ``dr``: fitted Q values with a correction by density ratios (doubly robust).
 
-Shapes: M members, N decisions of the data, P of the policy, S starts, R rows, E executed actions,
-A act_dim, F numbers of a decision. Kallus & Uehara 2020 (arXiv 1908.08526, the estimator in
-marginalised ratios), over chunks and self-normalised:
+Shapes: M members, N decisions of the data, P of the policy, S starts, R rows, E executed actions, A
+act_dim, F features of a decision. Source: Kallus & Uehara 2020 (arXiv 1908.08526, the estimator
+with marginalised ratios), over chunks and self-normalised:
 
     mean V̂(s0) + n·Σ w·(rew + discount·(1 − terminated)·V̂(o') − Q̂(o, a)) / Σ w
 
-Q̂ are the values of fitted Q evaluation and V̂(o) their mean over the policy's answers; n is the
-number of decisions in one of its episodes; w(o, a, t) is how much likelier a decision is of the
-policy than of the data, where the policy acts in the learnt world (``ope.occupancy``). It is right
-if either the values or the ratios are: errors are multiplied with each other. For that the values
-must not have seen what corrects them (section 4 there, cross-fitting): the sums are over episodes
-that a member's resample left out.
+Q̂ are the values of fitted Q evaluation. V̂(o) is their mean over the policy's sampled actions, and
+n the number of decisions in one of its episodes. w(o, a, t) is the density ratio of policy and
+data, with the policy rolled out in the learnt world (``ope.occupancy``).
 
-A policy decides in every E-th step and the data are looked at in every step: its decisions are
-taken to be alike a step earlier or later.
+The estimate is consistent if the values or the ratios are, because their errors multiply. This
+needs values that were not fitted to the rows of their correction (section 4 there, cross-fitting).
+The sums are therefore over episodes out of a member's resample.
+
+A policy decides at every E-th step, and the data hold decisions of every step. Decisions of
+neighbouring steps are assumed to have the same distribution.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ _AT_ONCE = 2048
 
 
 class LoggedDecisions(NamedTuple):
-    """The data's decisions, as the values see them.
+    """The data's decisions, as inputs of critics and ratios.
 
     Args:
         inputs: (N, F).
-        errors: (M, N), by which Q̂ is below what it leads to.
-        counts: (M, N), how often a member has each.
-        unseen: (M, N), 1 where it never saw the episode; of a member that saw all, everywhere.
+        errors: (M, N), TD errors of Q̂: target minus Q̂.
+        counts: (M, N), count of each decision in each member's resample.
+        unseen: (M, N), mask of out-of-bag decisions; all ones for a member that has every episode.
     """
 
     inputs: Tensor
@@ -57,17 +58,17 @@ class LoggedDecisions(NamedTuple):
 
 
 class DoublyRobust:
-    """Corrects fitted Q evaluation.
+    """Doubly robust estimator on top of fitted Q evaluation.
 
     Args:
         cfg: See Config.
     """
 
     class Config(OccupancyRatio.Config):
-        """Of the ratios; those beyond their quantile ``clip_quantile`` count as that."""
+        """Settings of the ratios, which are clipped at their quantile ``clip_quantile``."""
 
         clip_quantile: float = Field(default=0.99, gt=0.0, le=1.0)
-        """Quantile beyond which ratios count as that quantile."""
+        """Quantile at which ratios are clipped."""
 
     needs_dynamics: ClassVar = True
 
@@ -76,11 +77,11 @@ class DoublyRobust:
 
     @torch.no_grad()
     def estimate(self, case: OpeCase) -> ValueEstimate:
-        """See above.
+        """Return the doubly robust estimate, one value per resample.
 
         Raises:
-            DataError: Values are not finite, or an observation is a picture.
-            PluginError: Gradients were not, for long.
+            DataError: Values are not finite, or an observation is an image.
+            PluginError: Gradients were not finite for long.
         """
         generator = make_generator("dr", case.seed)
         ahead = state_values(case.values, torch.arange(case.replay.rows))
@@ -104,7 +105,7 @@ class DoublyRobust:
         logged: LoggedDecisions,
         generator: torch.Generator,
     ) -> Tensor:
-        """Of the data's decisions: (M, N)."""
+        """Density ratios (M, N) of the data's decisions."""
         counts = logged.counts
         inputs = logged.inputs.expand(len(counts), *logged.inputs.shape)
         theirs = WeightedDecisions(inputs, counts, (counts == 0.0).float())
@@ -116,36 +117,36 @@ class DoublyRobust:
 
 
 def dr_estimate(start: Tensor, number: Tensor, weights: Tensor, errors: Tensor) -> Tensor:
-    """The formula above: (M,).
+    """The estimate (M,) of the module's formula.
 
     Args:
         start: (M,) mean V̂(s0).
         number: (M,) n.
         weights: (M, N) w.
-        errors: (M, N), the bracket.
+        errors: (M, N), TD errors.
     """
     return start + number * (weights * errors).sum(dim=1) / weights.sum(dim=1)
 
 
 def clip_ratios(ratios: Tensor, share: float) -> Tensor:
-    """Ratios (M, N), the largest of each member's held to that of which a share is not above."""
+    """Clip ratios (M, N) of each member at their quantile ``share``."""
     place = max(1, math.floor(share * ratios.shape[1]))
     return ratios.minimum(ratios.kthvalue(place, dim=1, keepdim=True).values)
 
 
 def effective_sample_fraction(ratios: Tensor, counts: Tensor) -> Tensor:
-    """(Σ w)² / Σ w² over the number of decisions: the share of them that counts (Kong 1992), (M,).
+    """Effective sample fraction (Σ w)² / Σ w² over the number of decisions (Kong 1992), (M,).
 
     Args:
         ratios: (M, N).
-        counts: (M, N), how often each is there.
+        counts: (M, N), count of each decision.
     """
     number, first = counts.sum(dim=1), (counts * ratios).sum(dim=1)
     return first.square() / (counts * ratios.square()).sum(dim=1) / number
 
 
 def state_values(values: Fqe, rows: Tensor) -> Tensor:
-    """V̂ in rows (R,), the mean of Q̂ over the policy's answers there: (M, R)."""
+    """V̂ of rows (R,), the mean of Q̂ over the policy's sampled actions: (M, R)."""
     found = [_state_values(values, part) for part in rows.split(_AT_ONCE)]
     return torch.cat(found, dim=1)
 
@@ -157,10 +158,10 @@ def _state_values(values: Fqe, rows: Tensor) -> Tensor:
 
 
 def logged_decisions(case: OpeCase, ahead: Tensor, generator: torch.Generator) -> LoggedDecisions:
-    """Those that were carried out whole or ended the episode, with ``ahead`` the V̂ (M, R).
+    """Return decisions that were executed whole or terminated; ``ahead`` is V̂ (M, R).
 
-    What was not carried out of a chunk is one of the policy's answers: it had no consequences, and
-    would else tell that a decision is the data's.
+    The unexecuted part of a chunk is replaced by the policy's action. It had no effect, and it
+    would otherwise reveal the origin of the decision.
     """
     values, rows = case.values, case.replay.decisions
     batch = case.replay.transitions(rows)
@@ -183,9 +184,9 @@ def logged_decisions(case: OpeCase, ahead: Tensor, generator: torch.Generator) -
 
 
 def policy_decisions(case: OpeCase, generator: torch.Generator) -> tuple[WeightedDecisions, Tensor]:
-    """The policy's own in the learnt world, and how many an episode has: (M,).
+    """Return the policy's decisions in the learnt world, and their number per episode (M,).
 
-    One counts as much as it is likely that the episode goes on until there.
+    A decision has the weight of the probability that the episode lasts until then.
     """
     starts = flatten_obs(case.rows)[case.resample.starts]
     made = list(
@@ -200,7 +201,7 @@ def policy_decisions(case: OpeCase, generator: torch.Generator) -> tuple[Weighte
 
 
 def _imagined_inputs(case: OpeCase, made: ModelStep) -> Tensor:
-    """(M, S, F)."""
+    """Critic inputs (M, S, F) of one model step."""
     obs = case.dynamics.to_obs_dict(made.seen.flatten(0, 1))
     share = torch.full((made.alive.numel(), case.policy.obs_horizon, 1), made.elapsed / case.limit)
     found = _inputs(case.values, {**obs, ELAPSED: share}, made.act.flatten(0, 1))
@@ -208,5 +209,5 @@ def _imagined_inputs(case: OpeCase, made: ModelStep) -> Tensor:
 
 
 def _inputs(values: Fqe, obs: dict[str, Tensor], act: Tensor) -> Tensor:
-    """What values are asked of: (B, F)."""
+    """Critic inputs (B, F)."""
     return values.critic.join_inputs(values.critic.encode(obs), act)

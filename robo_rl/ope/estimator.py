@@ -1,8 +1,8 @@
-"""What says what a policy is worth: an estimator, and the case that it is asked about.
+"""The interface of OPE estimators, and the case that they evaluate.
 
-An estimator is found by its name among the entry points ``robo_rl.estimators``, and is built as
-``Estimator(cfg)``, without a ``Config`` as ``Estimator()``. What several of them need, values that
-are fitted to the policy and a learnt world, is the case's, and made when it is first asked for.
+An estimator is registered by name in the entry points ``robo_rl.estimators``. It is built as
+``Estimator(cfg)``, or as ``Estimator()`` if it has no ``Config``. The case holds shared models:
+fitted Q values of the policy, and a learnt world. They are trained on first use.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from robo_rl.world.dynamics import DynamicsEnsemble
 
 
 class OpeCase(Protocol):
-    """One policy before a judge. Rewards are counted in full: γ is 1.
+    """One policy under evaluation. Returns are undiscounted: γ is 1.
 
     Args:
-        replay: The data, every row of them, which know the time (``ope.clock.timed``).
-        resample: Of their episodes.
+        replay: All rows of the data, with a time feature (``ope.time_aware.add_time_feature``).
+        resample: Bootstrap resamples of the episodes.
         limit: Env steps of an episode.
-        seed: Of all that is drawn.
+        seed: Seed of all random draws.
     """
 
     replay: Replay
@@ -38,40 +38,40 @@ class OpeCase(Protocol):
 
     @property
     def policy(self) -> EvaluablePolicy:
-        """As it is evaluated."""
+        """The policy under its evaluation sampler."""
         ...
 
     @property
     def rows(self) -> Mapping[str, Tensor]:
-        """Those of ``replay`` as they were logged, without the time."""
+        """The rows of ``replay`` as they were logged, without the time feature."""
         ...
 
     @property
     def values(self) -> Fqe:
-        """Action values of the policy, fitted."""
+        """Fitted action values of the policy."""
         ...
 
     @property
     def dynamics(self) -> DynamicsEnsemble:
-        """What follows a chunk, learnt; the same for all policies."""
+        """The learnt dynamics; shared by all policies."""
         ...
 
     def fit(self, what: str, learner: Trainable, steps: int, generator: torch.Generator) -> None:
-        """Take the steps that are left; ``generator`` is all that they draw from."""
+        """Train ``learner`` for its remaining steps; ``generator`` is its only random source."""
         ...
 
 
 class Estimator(Protocol):
-    """Says what a policy is worth."""
+    """Estimates the value of a policy."""
 
     needs_dynamics: ClassVar[bool]
-    """Whether it asks the learnt world, which sees no pictures."""
+    """Whether it uses the learnt world, which does not support images."""
 
     def estimate(self, case: OpeCase) -> ValueEstimate:
-        """A value a resample of the data.
+        """Return one value per resample of the data.
 
         Raises:
             DataError: Values are not finite.
-            PluginError: Gradients were not, for long.
+            PluginError: Gradients were not finite for long.
         """
         ...

@@ -1,17 +1,18 @@
-"""Fitted Q evaluation: what a policy would come to from the data's starts, by its own values.
+"""Fitted Q evaluation: estimates a policy's return from the starts of the data.
 
 Shapes: M members, B rows of a batch, N rows, E episodes or executed actions, A act_dim. Source: Le,
-Voloshin & Yue 2019 (arXiv 1903.08738), algorithm 3, over whole chunks and with an average of the
-weights in place of iterations:
+Voloshin & Yue 2019 (arXiv 1903.08738), algorithm 3, over whole chunks and with a target network in
+place of iterations:
 
     Q(o, a, t) ← rew + discount·(1 − terminated)·Q'(o', π(o'), t')
 
-What is estimated is what an episode of the data's length comes to: t is the time, and at the limit
-nothing follows (``ope.clock``).
+The estimate is the return of an episode of the data's length. t is the time; there is no bootstrap
+at the time limit (``ope.time_aware``).
 
-Each member learns from episodes drawn anew, so that their scatter is the bootstrap's (Hao et al.
-2021, arXiv 2102.03607, algorithm 2). Two policies that are judged with one seed are judged on the
-same resamples, batches and initial weights: their difference is sharper than either.
+Each member learns from a bootstrap resample of the episodes, so the spread of the members estimates
+the standard error (Hao et al. 2021, arXiv 2102.03607, algorithm 2). Two policies evaluated with one
+seed share resamples, batches and initial weights. Their difference has a smaller error than either
+value.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ from robo_rl.ope.resample import Resample
 from robo_rl.ope.time_aware import TimeAwareNormalizer, with_time_feature
 
 _LEAST = 4
-"""Members of which a standard error can be told."""
+"""Minimum number of members for a standard error."""
 
 
 class ValueEstimate(NamedTuple):
-    """What a policy is worth.
+    """Estimated value of a policy.
 
     Args:
-        members: (M,), a value a resample of the data.
-        effective_fraction: The share of the data's decisions that it rests on, where it weighs them.
+        members: (M,), one value per resample of the data.
+        effective_fraction: Effective sample fraction of the data's decisions, if they are weighted.
     """
 
     members: Tensor
@@ -54,31 +55,31 @@ class Fqe(QLearner, Trainable):
 
     Args:
         cfg: See Config.
-        policy: Is judged as it is evaluated; not trained.
-        replay: The data, every row of them, which know the time (``ope.clock.timed``).
-        resample: Of its episodes, with as many members.
+        policy: The policy under its evaluation sampler; not trained.
+        replay: All rows of the data, with a time feature (``ope.time_aware.add_time_feature``).
+        resample: Bootstrap resamples of the episodes, one per member.
         generator: Draws batches and the policy's noise.
     """
 
     class Config(ConfigModel):
         """Ensemble, optimiser and length; ``target_ema`` is the decay of Q'.
 
-        The policy is asked once for what it would do in every row, ``num_samples`` times over, and its
-        answers are drawn from: they are the same policy's all along, and asking it is what costs.
+        The policy's actions are sampled ``num_samples`` times per row, once before training.
+        Targets draw from these samples, because sampling from the policy is slow.
         """
 
         steps: int = Field(default=3000, ge=1)
         """Gradient steps."""
         minibatch: int = Field(default=256, ge=1)
-        """Rows of a gradient step."""
+        """Rows of a minibatch."""
         lr: float = Field(default=1e-3, gt=0.0)
         """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
-        """Largest norm of a gradient."""
+        """Largest gradient norm."""
         target_ema: float = Field(default=0.95, ge=0.0, lt=1.0)
         """Decay of the target network Q'."""
         num_samples: int = Field(default=4, ge=1)
-        """Actions of the policy that are drawn for every row."""
+        """Policy actions sampled for every row."""
         critic: QCritic.Config = QCritic.Config(members=8, hidden=(128, 128))
         """Size and loss of the ensemble of Q networks."""
 
@@ -111,14 +112,14 @@ class Fqe(QLearner, Trainable):
             normalizer=timed,
         )
         super().__init__(critic, lr=cfg.lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema)
-        most = max(1, cfg.steps * cfg.minibatch // replay.rows)  # not more than are drawn from them
+        most = max(1, cfg.steps * cfg.minibatch // replay.rows)  # no more samples than draws
         asked = make_generator(
             "answers", generator.initial_seed()
-        )  # batches are not to depend on it
+        )  # separate from the batches' generator
         self.policy_actions = CachedPolicyActions(policy, replay, min(cfg.num_samples, most), asked)
 
     def step(self) -> dict[str, float]:
-        """One of ``cfg.steps``; returns the loss, and the mean value of what follows.
+        """Take one of ``cfg.steps`` steps; returns the loss, and the mean next value.
 
         Raises:
             PluginError: The gradient was not finite for long.
@@ -134,7 +135,7 @@ class Fqe(QLearner, Trainable):
 
     @torch.no_grad()
     def estimate(self) -> ValueEstimate:
-        """From the starts of all episodes, each member's mean over its own.
+        """Return each member's mean value over the starts of its own episodes.
 
         Raises:
             DataError: A value is not finite.

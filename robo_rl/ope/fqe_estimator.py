@@ -1,4 +1,4 @@
-"""Estimator ``fqe``: what the policy's own values say of the data's starts."""
+"""Estimator ``fqe``: the fitted Q values at the starts of the data."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from robo_rl.ope.fqe import ValueEstimate
 
 
 class FqeEstimator:
-    """See ``ope.fqe``, whose settings are the judge's: it is not alone in asking those values."""
+    """Fitted Q evaluation, see ``ope.fqe``; its settings belong to the OPE evaluator."""
 
     needs_dynamics: ClassVar = False
 
     def estimate(self, case: OpeCase) -> ValueEstimate:
-        """See ``Fqe.estimate``."""
+        """Return ``Fqe.estimate`` of the case's fitted values."""
         return case.values.estimate()

@@ -1,12 +1,11 @@
-"""How much likelier a decision is of a policy than of the data.
+"""Density ratio of a policy's decisions to the data's decisions.
 
-A classifier that tells the policy's own decisions from the data's knows the ratio of their
-densities: where both are drawn equally often, its odds are p_π/p_D (Sugiyama, Suzuki & Kanamori
-2012, *Density Ratio Estimation in Machine Learning*, chapter 4). Noise on what it sees and weights
-that decay keep it from being sure where it knows little; each member is kept as it was at its best
-on episodes that it never saw.
+A classifier separates the policy's decisions from the data's. With equally frequent classes, its
+odds are the density ratio p_π/p_D (Sugiyama, Suzuki & Kanamori 2012, *Density Ratio Estimation in
+Machine Learning*, chapter 4). Input noise and weight decay limit overconfidence. Each member keeps
+the weights with its lowest out-of-bag error.
 
-Shapes: M members, N decisions, B of a batch, F numbers of a decision.
+Shapes: M members, N decisions, B of a batch, F features of a decision.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.optim.out_of_bag_selection import OutOfBagBest
 
 _LOOKED_AT = 2048
-"""Decisions of either kind by which it is told whether members still get better."""
+"""Decisions of either class that estimate the out-of-bag error."""
 _AT_ONCE = 4096
 
 
 class WeightedDecisions(NamedTuple):
-    """Decisions of one kind, as each member has them.
+    """Decisions of one class, with the members' weights.
 
     Args:
         inputs: (M, N, F), of the size of 1.
-        weights: (M, N), how much each counts; not all 0.
-        unseen: (M, N), how much it does in a test of what a member never saw; all 0 if it saw all.
+        weights: (M, N), training weights; not all 0.
+        unseen: (M, N), out-of-bag weights; all 0 for a member that has every episode.
     """
 
     inputs: Tensor
@@ -44,19 +43,19 @@ class WeightedDecisions(NamedTuple):
 
 
 class OccupancyRatio(Trainable):
-    """Learns to tell them apart.
+    """Classifier that separates the policy's decisions from the data's.
 
     Args:
         cfg: See Config.
-        made: The policy's.
-        logged: The data's.
+        made: The policy's decisions.
+        logged: The data's decisions.
         generator: Draws batches and noise.
     """
 
     class Config(ConfigModel):
-        """Network, optimiser and length; members are tested every ``eval_every`` steps.
+        """Network, optimiser and length; members are evaluated every ``eval_every`` steps.
 
-        ``noise`` is the deviation of what is added to inputs.
+        ``noise`` is the std of the noise on inputs.
         """
 
         hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1)
@@ -64,9 +63,9 @@ class OccupancyRatio(Trainable):
         steps: int = Field(default=1000, ge=1)
         """Gradient steps."""
         minibatch: int = Field(default=256, ge=1)
-        """Rows of a gradient step."""
+        """Rows of a minibatch."""
         lr: float = Field(default=1e-3, gt=0.0)
-        """Learning rate."""
+        """Largest gradient norm."""
         grad_clip: float = Field(default=10.0, gt=0.0)
         """Largest norm of a gradient."""
         weight_decay: float = Field(default=1e-2, ge=0.0)
@@ -74,7 +73,7 @@ class OccupancyRatio(Trainable):
         noise: float = Field(default=0.1, ge=0.0)
         """Standard deviation of the noise on inputs."""
         eval_every: int = Field(default=50, ge=1)
-        """Gradient steps between two tests of the members."""
+        """Gradient steps between two evaluations of the members."""
 
     state_parts = ("net", "optimizer", "best", "done")
 
@@ -97,7 +96,7 @@ class OccupancyRatio(Trainable):
         self.test = [_tests(each).draw(_LOOKED_AT, generator) for each in both]
 
     def step(self) -> dict[str, float]:
-        """One gradient step; returns the loss, and, once known, that on what members never saw.
+        """Take one gradient step; returns the loss, and the out-of-bag error once it is known.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -112,10 +111,10 @@ class OccupancyRatio(Trainable):
         return {"loss": float(loss.detach().mean()), **self.best.metrics()}
 
     def finish(self) -> None:
-        """Make every member what it was when it was best on what it never saw.
+        """Load each member's best weights by out-of-bag error.
 
         Raises:
-            DataError: One was never of any use.
+            DataError: A member never had a finite error.
         """
         self.best.restore("whose a decision is")
 
@@ -139,14 +138,14 @@ class OccupancyRatio(Trainable):
 
 
 class _Urn:
-    """Decisions (M, N, F) that are drawn as often as their weights (M, N) say."""
+    """Weighted sampling of decisions (M, N, F) by their weights (M, N)."""
 
     def __init__(self, inputs: Tensor, weights: Tensor) -> None:
         self.inputs, sums = inputs, weights.double().cumsum(dim=1)
         self.shares = sums / sums[:, -1:]
 
     def draw(self, number: int, generator: torch.Generator) -> Tensor:
-        """(M, number, F), with replacement, by inverting the weights' distribution."""
+        """Draw (M, number, F) with replacement, by inverting the weights' distribution."""
         members = len(self.shares)
         at = torch.rand(members, number, generator=generator, dtype=torch.float64)
         picks = torch.searchsorted(self.shares, at, right=True)
@@ -154,6 +153,9 @@ class _Urn:
 
 
 def _tests(decisions: WeightedDecisions) -> _Urn:
-    """Of what a member never saw, of all if it saw all there are."""
+    """Return a sampler of out-of-bag decisions.
+
+    For a member with every episode it samples all decisions.
+    """
     seen_all = ~(decisions.unseen > 0.0).any(dim=1, keepdim=True)
     return _Urn(decisions.inputs, torch.where(seen_all, decisions.weights, decisions.unseen))

@@ -1,4 +1,4 @@
-"""Better, worse, or not to be told: what estimates of two policies amount to.
+"""Compares the estimated values of two policies: better, worse, or cannot tell.
 
 Shapes: M resamples of the data.
 """
@@ -17,7 +17,7 @@ from robo_rl.stats.power import episodes_by_sqrt_n
 
 
 class OpeAnswer(str, Enum):
-    """Of one policy beside another."""
+    """Verdict on a policy compared with another."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -25,13 +25,13 @@ class OpeAnswer(str, Enum):
 
 
 class PolicyComparison(NamedTuple):
-    """By how much one policy is estimated to be above another.
+    """Estimated difference of two policies.
 
     Args:
         difference: Mean over the resamples.
-        interval: The bootstrap's.
-        margin: By how much a policy has to be above to count as better.
-        answer: See ``judge``.
+        interval: Bootstrap interval of the difference.
+        margin: Difference that counts as better.
+        answer: Verdict of ``compare_estimates``.
     """
 
     difference: float
@@ -41,19 +41,19 @@ class PolicyComparison(NamedTuple):
 
     @property
     def leaning(self) -> OpeAnswer:
-        """What the mean by itself says."""
+        """The verdict by the mean difference alone."""
         if self.difference > self.margin:
             return OpeAnswer.BETTER
         return OpeAnswer.WORSE if self.difference < 0.0 else OpeAnswer.CANNOT_TELL
 
     def episodes_needed(self, episodes: int) -> int | None:
-        """Episodes at which an interval that shrinks as their root would tell what it leans to.
+        """Return the number of episodes at which the interval would decide, if it shrinks as 1/√n.
 
         Args:
-            episodes: Of which the resamples were drawn.
+            episodes: Number of episodes of the resamples.
 
         Returns:
-            None where none would: the difference is between 0 and the margin.
+            None if no number suffices: the difference is between 0 and the margin.
         """
         threshold = {OpeAnswer.BETTER: self.margin, OpeAnswer.WORSE: 0.0}.get(self.leaning)
         if threshold is None:
@@ -69,9 +69,10 @@ class PolicyComparison(NamedTuple):
 def compare_estimates(
     new: Tensor, old: Tensor, margin: float = 0.0, confidence: float = 0.95
 ) -> PolicyComparison:
-    """Estimates (M,) of two policies on the same resamples.
+    """Compare estimates (M,) of two policies on the same resamples.
 
-    Better if the whole interval of the difference is above the margin, worse if it is below 0.
+    The verdict is better if the whole interval of the difference is above the margin, and worse if
+    it is below 0.
     """
     interval = bootstrap_interval(new - old, confidence)
     answer = OpeAnswer.CANNOT_TELL
@@ -83,15 +84,15 @@ def compare_estimates(
 
 
 def unanimous(answers: Sequence[OpeAnswer]) -> OpeAnswer:
-    """What all of them say, or that it cannot be told."""
+    """Return the common verdict, or ``cannot tell`` if verdicts differ."""
     return answers[0] if len(set(answers)) == 1 else OpeAnswer.CANNOT_TELL
 
 
 def bootstrap_interval(members: Tensor, confidence: float = 0.95) -> Interval:
-    """Of an estimate of which resamples of the data gave these (M,).
+    """Confidence interval of an estimate from its values (M,) on resamples of the data.
 
-    Their standard deviation is the estimate's standard error (Efron 1979); that it comes of few of
-    them is Student's t with M − 1 degrees of freedom.
+    Their standard deviation is the standard error of the estimate (Efron 1979). Student's t with M
+    − 1 degrees of freedom accounts for few resamples.
     """
     number = len(members)
     reach = float(stdtrit(number - 1, (1.0 + confidence) / 2.0) * members.double().std())
@@ -100,11 +101,11 @@ def bootstrap_interval(members: Tensor, confidence: float = 0.95) -> Interval:
 
 
 def hull(intervals: Sequence[Interval]) -> Interval:
-    """From the lowest to the highest of them: it has the truth in it if any of them has."""
+    """Return the smallest interval that holds all intervals."""
     return Interval(min(each.low for each in intervals), max(each.high for each in intervals))
 
 
 def clip_interval(interval: Interval, bounds: Interval) -> Interval:
-    """What of an interval lies within bounds of what is possible; of none, the nearer bound."""
+    """Clip an interval to bounds; if they are disjoint, return the nearer bound."""
     low, high = (min(max(end, bounds.low), bounds.high) for end in interval)
     return Interval(low, high)

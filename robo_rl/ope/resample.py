@@ -1,7 +1,7 @@
-"""Episodes drawn anew, again and again: how sure one is of what the data say.
+"""Bootstrap resamples of episodes, as weights of rows.
 
-Shapes: M resamples, N rows, E episodes. The bootstrap's counts of E episodes out of E, with
-replacement (Efron 1979), as weights of rows. Episodes are what is independent, not their rows.
+Shapes: M resamples, N rows, E episodes. Each resample draws E episodes of E with replacement (Efron
+1979). Episodes are independent; their rows are not.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from torch import Tensor
 
 
 class Resample:
-    """Which episode each row is of, and how often each resample has it.
+    """The episode of each row, and its count in each resample.
 
     Args:
         last: (N,) the last row of each row's episode.
-        members: M; each is one resample.
-        generator: Draws them.
+        members: M, number of resamples.
+        generator: Draws the resamples.
     """
 
     def __init__(self, last: Tensor, members: int, generator: torch.Generator) -> None:
@@ -28,9 +28,9 @@ class Resample:
         self.starts = torch.cat([ends.new_zeros(1), ends[:-1] + 1])
 
     def weights(self, rows: Tensor) -> Tensor:
-        """Of rows (B,): (M, B)."""
+        """Return weights (M, B) of rows (B,)."""
         return self.counts[:, self.episode[rows]]
 
     def mean(self, values: Tensor) -> Tensor:
-        """Of values (M, E) of the episodes, each resample's: (M,)."""
+        """Return each resample's mean (M,) of episode values (M, E)."""
         return (self.counts * values).sum(dim=1) / self.counts.sum(dim=1)

@@ -1,12 +1,12 @@
-"""Estimator ``rollouts``: what a policy that acts in a learnt world comes to there.
+"""Estimator ``rollouts``: the return of a policy in the learnt world.
 
-It begins where the data do. Nothing is bootstrapped from states of the data, as fitted Q evaluation
-does: a policy that leaves them is followed to where the model thinks it goes. Rewards and ends are
-taken as the model expects them, so that nothing is drawn but the policy's own noise. Each member of
-the ensemble is a world of its own, and its value that of one resample of the data (Hao et al. 2021,
-arXiv 2102.03607; model rollouts as RL-100's gate has them: arXiv 2510.14830).
+Rollouts start at the starts of the data. Unlike fitted Q evaluation, there is no bootstrap from
+states of the data: the model predicts where the policy leaves them. Rewards and terminations are
+the model's expectations, so the only random draw is the policy's noise. Each ensemble member is one
+world, and gives the value for one resample of the data (Hao et al. 2021, arXiv 2102.03607; model
+rollouts as in RL-100's gate: arXiv 2510.14830).
 
-Shapes: M members, E episodes, D numbers of an observation with its history, H horizon, A act_dim.
+Shapes: M members, E episodes, D elements of an observation with its history, H horizon, A act_dim.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from robo_rl.world.dynamics import DynamicsEnsemble, DynamicsPrediction, flatten
 
 
 class ModelStep(NamedTuple):
-    """A policy's decisions at one time, in every world from every start.
+    """A policy's decisions at one time, in every world and from every start.
 
     Args:
-        elapsed: Env steps before.
-        seen: (M, E, D).
+        elapsed: Env steps since the start.
+        seen: (M, E, D), observations.
         act: (M, E, H, A), in network units.
-        alive: (M, E), the probability that the task goes on until there.
-        prediction: What the worlds expect of them.
+        alive: (M, E), probability that the episode has not terminated.
+        prediction: The worlds' predictions for these decisions.
     """
 
     elapsed: int
@@ -45,12 +45,12 @@ class ModelStep(NamedTuple):
 
 
 class ModelRolloutEstimator:
-    """Estimates by the world of a case; the settings of that are the judge's."""
+    """Estimates by rollouts in the learnt world; its settings belong to the OPE evaluator."""
 
     needs_dynamics: ClassVar = True
 
     def estimate(self, case: OpeCase) -> ValueEstimate:
-        """See ``rollout_estimate``."""
+        """Return ``rollout_estimate`` of the case."""
         return rollout_estimate(
             case.dynamics,
             case.policy,
@@ -63,7 +63,7 @@ class ModelRolloutEstimator:
 
 
 def num_recorded_steps(case: OpeCase) -> int:
-    """Of an episode: what the last step of a cut one led to is not recorded."""
+    """Recorded steps of an episode; the outcome of a truncated episode's last step is missing."""
     return case.limit - 1
 
 
@@ -78,23 +78,23 @@ def rollout_estimate(
     gamma: float,
     generator: torch.Generator,
 ) -> ValueEstimate:
-    """Each member's mean over the starts of its own episodes.
+    """Return each member's mean return over the starts of its own episodes.
 
     Args:
-        model: Its chunks are in the units of the policy's normaliser.
-        policy: As it is evaluated.
+        model: Dynamics with chunks in units of the policy's normaliser.
+        policy: The policy under its evaluation sampler.
         starts: (E, D), the first observations of the episodes.
-        resample: With as many members as the model.
+        resample: Resamples, one per member of the model.
         limit: Env steps that count.
         gamma: Discount per env step.
-        generator: The policy's noise.
+        generator: Source of the policy's noise.
 
     Raises:
         DataError: A value is not finite.
     """
     value, steps = torch.zeros(model.members, len(starts)), model.exec_horizon
     for chunk, made in enumerate(rollout_model(model, policy, starts, limit, generator)):
-        share = min(1.0, limit / steps - chunk)  # the last chunk may reach behind the limit
+        share = min(1.0, limit / steps - chunk)  # the limit may cut the last chunk
         value = value + share * gamma**made.elapsed * made.alive * made.prediction.rew
     members = resample.mean(value)
     if not bool(members.isfinite().all()):
@@ -112,14 +112,14 @@ def rollout_model(
     limit: int,
     generator: torch.Generator,
 ) -> Iterator[ModelStep]:
-    """What a policy decides in the worlds, time after time until the limit; see above."""
+    """Yield the policy's decisions in the worlds, chunk by chunk until the limit."""
     seen = starts.expand(model.members, *starts.shape)
     alive = torch.ones(seen.shape[:2])
     for elapsed in range(0, limit, model.exec_horizon):
         act = _acted(model, policy, seen, generator)
         ahead = model(seen, act)
         yield ModelStep(elapsed, seen, act, alive, ahead)
-        alive = alive * (1.0 - ahead.ends.sigmoid())
+        alive = alive * (1.0 - ahead.termination_logit.sigmoid())
         seen = model.next_obs(seen, ahead)
 
 

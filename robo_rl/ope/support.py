@@ -1,15 +1,16 @@
-"""How far a policy's chunks are from any that were tried: what data can say of it, and what not.
+"""Support check: distance of a policy's chunks from the executed chunks of the data.
 
-Values are learnt from the data's actions, and between them they are guessed. A policy that is not
-trained out does nearly what the data do, and fails by the difference; its values, smooth as they
-are, do not show it (Levine, Kumar, Tucker & Fu 2020, arXiv 2005.01643, section 4.2, on what
-estimates do outside of the data's support). So one looks directly: at a decision of a good episode,
-how near is the policy's chunk to the nearest of those that were carried out in the likest
-situations of other episodes, and how near is the chunk that the data have there itself? What it
-does where the data went wrong is not compared: it had better be another thing.
+Values are learnt at the data's actions, and interpolated between them. An undertrained policy
+deviates slightly from the data and fails. Smooth value estimates do not show this (Levine, Kumar,
+Tucker & Fu 2020, arXiv 2005.01643, section 4.2, on estimates outside the data's support).
 
-Shapes: N decisions, Q of them looked at, O numbers of an observation, E executed actions,
-A act_dim.
+The check measures it directly at decisions of good episodes. It takes the chunks that were executed
+in the most similar states of other episodes. It compares two distances to the nearest of these
+chunks: that of the policy's chunk, and that of the data's own chunk. Decisions of failed episodes
+are not compared, because the policy should differ there.
+
+Shapes: N decisions, Q compared decisions, O elements of an observation, E executed actions, A
+act_dim.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from robo_rl.core.errors import DataError
 from robo_rl.data.replay import Replay
 
 _LOOKED_AT, _KNOWN, _LIKE = 2048, 50_000, 16
-"""Decisions that are compared, those that they are compared with, and how many of these are
-like."""
+"""Numbers of compared decisions, of known decisions, and of neighbours per decision."""
 _LEAST = 0.02
-"""Distance, in normalised units of each number, below which nothing is strange: that of a policy
-from logs in which all chunks are the same."""
+"""Lower bound of distances per element, in normalised units.
+
+It is the distance of a policy trained on logs with identical chunks.
+"""
 
 
 @torch.no_grad()
@@ -37,15 +39,15 @@ def ood_distance(
     good: Tensor,
     generator: torch.Generator,
 ) -> float:
-    """Mean distance of a policy's chunks from the nearest that was tried, over the data's own.
+    """Mean nearest-chunk distance of a policy, divided by that of the data.
 
-    1 is what the data themselves are to one another.
+    The value 1 is the distance of the data's chunks to one another.
 
     Args:
-        policy: As it is evaluated.
+        policy: The policy under its evaluation sampler.
         replay: The data.
-        episode: (N,) of which each row is.
-        good: (N,) bool, whether that is a good one.
+        episode: (N,), episode index of each row.
+        good: (N,) bool, whether the row's episode is good.
         generator: Draws decisions and the policy's noise.
 
     Raises:
@@ -76,25 +78,25 @@ def ood_distance(
 
 
 def nearest_states(asked: Tensor, known: Tensor, own: Tensor, number: int = _LIKE) -> Tensor:
-    """The nearest of known observations: (Q, number).
+    """Return indices of the nearest known observations: (Q, number).
 
     Args:
         asked: (Q, O).
         known: (N, O).
-        own: (Q, N) bool, known ones that do not count.
-        number: Fewer if there are fewer of any episode but its own.
+        own: (Q, N) bool, mask of known observations to exclude.
+        number: Number of neighbours; fewer if other episodes have fewer.
     """
     apart = torch.cdist(asked, known).masked_fill(own, torch.inf)
     return apart.topk(min(number, int((~own).sum(dim=1).min())), largest=False).indices
 
 
 def nearest_chunk_distance(act: Tensor, tried: Tensor) -> Tensor:
-    """Distance of chunks (Q, E·A) from the nearest of their own (Q, n, E·A): (Q,)."""
+    """Distance (Q,) of chunks (Q, E·A) to the nearest of their neighbours (Q, n, E·A)."""
     return (tried - act[:, None]).norm(dim=-1).amin(dim=1)
 
 
 def _whole(replay: Replay, executed: int, generator: torch.Generator) -> Tensor:
-    """Decisions that were carried out whole, in an order that is drawn; not too many."""
+    """Return decisions that were executed whole, in random order, at most ``_KNOWN``."""
     rows = replay.decisions
     rows = rows[replay.transitions(rows).num_exec == executed]
     order = torch.randperm(len(rows), generator=generator)

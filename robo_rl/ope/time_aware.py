@@ -1,10 +1,8 @@
-"""Values of episodes that end: how much time is left, as critics of an evaluation see it.
+"""Time-aware value functions: critics of an evaluation see the elapsed time.
 
-An episode is cut at its time limit, and what it comes to is counted until then. Learning goes on
-behind a cut, from the true successor, for the task does; but what a policy is *worth in such an
-episode* does not: who evaluates ends there too, and has to know how far away that is (Pardo et al.
-2018, arXiv 1712.00378, section 2). An episode that was cut before its limit says nothing of what
-would have come.
+Training bootstraps beyond a time limit, because the task continues. The *value of an episode* ends
+at its limit. Its critics therefore need to know the remaining time (Pardo et al. 2018, arXiv
+1712.00378, section 2). An episode truncated before its limit has no known outcome.
 
 Shapes: N rows, B rows of a batch, To observation history.
 """
@@ -20,22 +18,22 @@ from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 
 ELAPSED = "share_of_time_elapsed"
-"""An observation of the critics' own: 0 when an episode begins, 1 at its limit."""
+"""Name of the critics' time feature: 0 at the start of an episode, 1 at its limit."""
 
 
 def add_time_feature(
     columns: Mapping[str, Tensor], elapsed: Tensor, limit: int
 ) -> dict[str, Tensor]:
-    """Rows of ``dataset_transitions`` whose episodes end at their limit, and that know the time.
+    """Add the time feature to rows of ``dataset_transitions``, and terminate at the time limit.
 
     Args:
         columns: The rows.
-        elapsed: (N,) int64, env steps since each row's episode began.
+        elapsed: (N,) int64, env steps since the start of each row's episode.
         limit: Env steps of an episode.
     """
     seen = next(value for name, value in columns.items() if name.startswith("obs."))
     share = (elapsed.to(torch.float32) / limit).view(-1, 1, 1).expand(-1, seen.shape[1], 1)
-    ends = elapsed[columns["next"]] >= limit - 1  # the step behind it is not recorded
+    ends = elapsed[columns["next"]] >= limit - 1  # the step after it is missing
     return {
         **columns,
         f"obs.{ELAPSED}": share.contiguous(),
@@ -44,7 +42,7 @@ def add_time_feature(
 
 
 def returns_to_go(rew: Tensor, last: Tensor, gamma: float) -> Tensor:
-    """The discounted return of each row's episode from there on, Σ_j γ^j r_j: (N,).
+    """Discounted return of each row's episode from that row on, Σ_j γ^j r_j: (N,).
 
     Args:
         rew: (N,).
@@ -53,7 +51,7 @@ def returns_to_go(rew: Tensor, last: Tensor, gamma: float) -> Tensor:
     """
     found, rows = rew.new_zeros(len(rew) + 1), torch.arange(len(rew), device=rew.device)
     ends = torch.unique(last)
-    behind = last - rows  # what is not yet counted from an episode's end
+    behind = last - rows  # steps to the end of the episode
     for back in range(int(behind.max()) + 1):
         at = ends - back
         at = at[behind[at.clamp(min=0)] == back]
@@ -63,16 +61,16 @@ def returns_to_go(rew: Tensor, last: Tensor, gamma: float) -> Tensor:
 
 
 def with_time_feature(obs_spec: ObsSpec) -> ObsSpec:
-    """An observation that has the time as well."""
+    """Return the observation spec with the time feature."""
     return ObsSpec(items={**obs_spec.items, ELAPSED: TensorSpec(shape=(1,))})
 
 
 class TimeAwareNormalizer(nn.Module):
-    """A policy's normaliser, for critics that see the time beside what the policy sees.
+    """A policy's normaliser, extended by the time feature.
 
     Args:
-        normalizer: The policy's.
-        names: What the policy sees.
+        normalizer: The policy's normaliser.
+        names: Observation names of the policy.
     """
 
     def __init__(self, normalizer: Normalizer, names: tuple[str, ...]) -> None:
@@ -80,12 +78,12 @@ class TimeAwareNormalizer(nn.Module):
         self.normalizer, self.names = normalizer, names
 
     def features(self, obs: dict[str, Tensor], names: tuple[str, ...]) -> Tensor:
-        """Flattened (B, O); ``names`` are those of ``with_time_feature``."""
+        """Return flattened features (B, O); ``names`` are those of ``with_time_feature``."""
         del names
         time = 2.0 * obs[ELAPSED].flatten(1) - 1.0
         seen = self.normalizer.features(obs, self.names)
         return torch.cat([seen, time.to(seen)], dim=-1)
 
     def normalize(self, key: str, x: Tensor) -> Tensor:
-        """As the policy's own."""
+        """Normalize as the policy's normaliser."""
         return self.normalizer.normalize(key, x)

@@ -1,1 +1,1 @@
-"""Optimisers, schedules, averaged weights."""
+"""Optimisers, learning-rate schedules, weight averages."""

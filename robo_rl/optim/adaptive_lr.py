@@ -1,8 +1,7 @@
-"""A learning rate that keeps the size of an update near its target, under a ceiling.
+"""A learning rate that adapts to the size of an update, below a variable ceiling.
 
-The ceiling falls where a run was led astray, and comes back slowly: the measure, not the ceiling,
-is what sizes an update, and a ceiling that stayed would leave the rest of a run with steps too
-small to learn from.
+A rollback lowers the ceiling. The ceiling then recovers slowly, because a permanent ceiling would
+keep all later steps small.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from robo_rl.optim.optimizer import ClippedOptimizer
 
 STEP = 1.5
 RECOVERY = 1.05
-"""By how much a lowered ceiling rises with each update; a halving is undone after 15."""
+"""Growth factor of a lowered ceiling per update; a halving is recovered after 15 updates."""
 
 
 class AdaptiveLrConfig(ConfigModel):
-    """A learning rate and what it is held within."""
+    """A learning rate and its bounds."""
 
     lr: float = Field(default=1e-4, gt=0.0)
-    """Learning rate that training starts with."""
+    """Initial learning rate."""
     lr_min: float = Field(default=1e-6, gt=0.0)
-    """Lowest learning rate that adaptation reaches."""
+    """Lowest learning rate of the adaptation."""
     lr_max: float = Field(default=1e-3, gt=0.0)
-    """Highest learning rate that adaptation reaches."""
+    """Highest learning rate of the adaptation."""
 
     @model_validator(mode="after")
     def _within_its_bounds(self) -> AdaptiveLrConfig:
@@ -41,12 +40,12 @@ class AdaptiveLrConfig(ConfigModel):
 
 
 class AdaptiveLr(Stateful):
-    """Sets the rate of a ``ClippedOptimizer`` within bounds.
+    """Sets the learning rate of a ``ClippedOptimizer`` within bounds.
 
     Args:
-        optimizer: Whose rate it is.
-        low: Lowest rate, as long as it is below the ceiling.
-        high: Highest rate, and the ceiling until ``halve_below`` lowers it.
+        optimizer: The optimizer.
+        low: Lowest learning rate, unless the ceiling is lower.
+        high: Highest learning rate, and the ceiling until ``halve_below`` lowers it.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("ceiling",)
@@ -56,22 +55,25 @@ class AdaptiveLr(Stateful):
         self.start = optimizer.lr
 
     def set(self, lr: float) -> None:
-        """Set the rate, within its bounds."""
+        """Set the learning rate, clipped to its bounds."""
         self.optimizer.set_lr(min(max(lr, self.low), self.ceiling))
 
     def adapt(self, found: float, target: float) -> None:
-        """Divide the rate by 1.5 above twice the target, multiply it by 1.5 below half of it.
+        """Divide the rate by 1.5 above twice the target; multiply it by 1.5 below half the target.
 
-        Source: rsl_rl's rule for the KL of an update.
+        Source: the KL-adaptive learning rate of rsl_rl.
         """
         factor = 1.0 / STEP if found > 2.0 * target else STEP if found < 0.5 * target else 1.0
         self.set(self.optimizer.lr * factor)
 
     def back_off(self, excess: float) -> bool:
-        """After a step that led ``excess`` times as far as it should; whether that was possible.
+        """Lower the rate after a step that exceeded the target by the factor ``excess``.
 
-        What a step does grows with the square of its rate. It falls by a tenth at most, and by
-        what ``follow`` would take at least.
+        The effect of a step grows with the square of its learning rate. The rate falls at least by
+        the factor 1.5 of ``adapt``, and at most by a factor of 10.
+
+        Returns:
+            Whether the rate fell.
         """
         before = self.optimizer.lr
         factor = max(excess, 1.0) ** -0.5 if math.isfinite(excess) else 0.0
@@ -79,15 +81,15 @@ class AdaptiveLr(Stateful):
         return self.optimizer.lr < before
 
     def recover(self, *, adaptive: bool) -> None:
-        """After an update: a ceiling that was lowered rises by ``RECOVERY``.
+        """Raise a lowered ceiling by ``RECOVERY`` after an update.
 
-        So does a rate that ``adaptive`` nothing, up to where it was at the start.
+        If the rate is not adaptive, it rises by the same factor up to its initial value.
         """
         self.ceiling = min(self.ceiling * RECOVERY, self.high)
         lr = self.optimizer.lr
         self.set(lr if adaptive else max(lr, min(lr * RECOVERY, self.start)))
 
     def halve_below(self, lr: float) -> None:
-        """After a rate that led astray: at most half of it, and slowly more again."""
+        """Set the rate and its ceiling to half of ``lr``, after a rollback."""
         self.ceiling = 0.5 * lr
         self.set(self.ceiling)

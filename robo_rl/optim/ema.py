@@ -15,29 +15,28 @@ _Module = TypeVar("_Module", bound=nn.Module)
 
 
 class Ema(Stateful, Generic[_Module]):
-    """Keeps averaged weights beside a module.
+    """Exponential moving average of a module's weights.
 
     The decay grows with the number of updates, min(decay, (1+n)/(10+n)), so that early weights
-    are forgotten. Parts without weights, such as normalisers, have nothing to average: they are
-    shared with the module, and change with it.
+    decay fast. Submodules without weights, such as normalisers, are shared with the module.
 
     Args:
-        module: What is averaged.
-        decay: Its limit.
+        module: The averaged module.
+        decay: Largest decay.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("module", "updates")
 
     def __init__(self, module: _Module, decay: float) -> None:
         self.decay = decay
-        self._count = torch.zeros((), dtype=torch.int64)  # a tensor, to be taken back like weights
+        self._count = torch.zeros((), dtype=torch.int64)  # a tensor, so rollbacks restore it
         self.module: _Module = copy.deepcopy(module, parameterless_modules(module)).requires_grad_(
             False
         )
 
     @property
     def updates(self) -> int:
-        """How many weights it has taken in."""
+        """Number of updates."""
         return int(self._count)
 
     @updates.setter
@@ -46,11 +45,11 @@ class Ema(Stateful, Generic[_Module]):
 
     @property
     def mutable_tensors(self) -> list[Tensor]:
-        """All that an update changes."""
+        """Tensors that an update changes."""
         return [*self.module.parameters(), self._count]
 
     def update(self, module: nn.Module) -> None:
-        """Take in the module's present weights."""
+        """Add the module's current weights to the average."""
         self._count += 1
         average = get_ema_multi_avg_fn(self._decay())
         average(list(self.module.parameters()), list(module.parameters()), self.updates)
@@ -60,12 +59,12 @@ class Ema(Stateful, Generic[_Module]):
 
 
 def parameterless_modules(module: nn.Module) -> dict[int, Any]:
-    """Parts without weights, by id, as ``deepcopy`` wants what it is to share: normalisers, say."""
+    """Return submodules without weights by id, as a ``deepcopy`` memo that shares them."""
     return {id(part): part for part in module.modules() if not any(True for _ in part.parameters())}
 
 
 class TargetNetwork(Ema[_Module]):
-    """The average with one decay from the first update on, as target networks have it.
+    """An average with constant decay, as for target networks.
 
     θ' ← decay·θ' + (1 − decay)·θ (Lillicrap et al. 2015, arXiv 1509.02971, algorithm 1, τ = 1 −
     decay).
@@ -76,10 +75,10 @@ class TargetNetwork(Ema[_Module]):
 
 
 class Ewma(Ema[_Module]):
-    """The average Σ_s β^(n−s)·θ_s / Σ_s β^(n−s) of all weights so far, the first included.
+    """The average Σ_s β^(n−s)·θ_s / Σ_s β^(n−s) of all weights, with the initial ones.
 
-    The proximal policy of PPO-EWMA (Hilton et al. 2022, arXiv 2110.00641): its centre lies
-    1/(1−β) − 1 steps back, whatever the size of a batch.
+    This is the proximal policy of PPO-EWMA (Hilton et al. 2022, arXiv 2110.00641). Its centre of
+    mass is 1/(1−β) − 1 steps back.
     """
 
     def _decay(self) -> float:

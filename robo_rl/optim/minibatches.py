@@ -1,4 +1,4 @@
-"""Shuffled passes over rows, alone or together with other processes.
+"""Shuffled minibatches of rows, over one process or several.
 
 Shapes: n rows of this process, R of a minibatch.
 """
@@ -17,12 +17,12 @@ from robo_rl.distributed.process_group import all_reduce_sum, broadcast_int
 
 
 class Minibatch(NamedTuple):
-    """This process' part of a minibatch.
+    """This process's part of a minibatch.
 
     Args:
         indices: (R,) its rows.
-        weight: How much of the minibatch they are, all processes together having 1. A mean over the
-            rows times this, summed over all processes, is the mean over the minibatch.
+        weight: Share of the minibatch; the shares of all processes sum to 1. The weighted sum of
+            the processes' means is the mean over the minibatch.
     """
 
     indices: Tensor
@@ -30,21 +30,21 @@ class Minibatch(NamedTuple):
 
 
 PADDING_SHARD = -1
-"""The part of a row that counts for nothing: it stands where a process has none that does."""
+"""Shard index of a padded row, which has no weight."""
 
 
 class Minibatches:
-    """Iterating is a pass: every row once, in minibatches of nearly equal size.
+    """Iteration yields one epoch: every row once, in minibatches of nearly equal size.
 
-    Each part of a run (``Rollout.shard``) is shuffled by a stream of its own and gives its share to
-    every minibatch, so that it does not matter which process has it.
+    Each shard of a run (``Rollout.shard``) is shuffled with its own random stream and is split
+    evenly over the minibatches. Results therefore do not depend on the process that holds a shard.
 
     Args:
         size: n, at least 1.
-        limit: Largest number of rows of a minibatch, those of all processes counted; parts that do
-            not divide evenly may add one each.
-        generator: What the order follows from; that of the first process, where there are several.
-        shard: (n,) which part each row is of; None where there is but one.
+        limit: Largest number of rows of a minibatch over all processes; shards that do not divide
+            evenly may add one row each.
+        generator: Determines the order; with several processes, the one of the first process.
+        shard: (n,) shard index of each row; None for a single shard.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Minibatches:
                 yield Minibatch(pick if own else any_row, own / total)
 
     def epochs(self, number: int) -> Iterator[tuple[Minibatch, bool]]:
-        """Those of some passes, and one more to look at what the last step did.
+        """Yield minibatches of several epochs, and one more to measure the last step.
 
         Yields:
-            A minibatch, and whether it is of the passes.
+            A minibatch, and whether it belongs to an epoch.
         """
         for _ in range(number):
             yield from ((batch, True) for batch in self)

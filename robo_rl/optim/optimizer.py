@@ -1,4 +1,4 @@
-"""One optimiser step down a loss, the same for actor, critic and cloning."""
+"""A gradient step with clipping, shared by actors, critics and behaviour cloning."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ MAX_SKIPPED_IN_A_ROW = 20
 
 
 class OptimizerConfig(ConfigModel):
-    """Rows of a minibatch, and the largest norm of a gradient."""
+    """Minibatch size and gradient clipping."""
 
     minibatch: int = Field(default=1024, ge=1)
-    """Sample units of a gradient step."""
+    """Sample units of a minibatch."""
     grad_clip: float = Field(default=1.0, gt=0.0)
-    """Largest norm of a gradient."""
+    """Largest gradient norm."""
 
 
 class ClippedOptimizer(Stateful):
-    """AdamW with gradient clipping that leaves out steps whose gradient is not finite.
+    """AdamW with gradient clipping; skips steps with a gradient that is not finite.
 
     Args:
-        params: What is trained.
+        params: Trained parameters.
         lr: Learning rate.
-        grad_clip: Largest norm of the gradient.
-        weight_decay: AdamW's.
+        grad_clip: Largest gradient norm.
+        weight_decay: Weight decay of AdamW.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("optim",)
@@ -51,35 +51,35 @@ class ClippedOptimizer(Stateful):
 
     @property
     def skipped(self) -> int:
-        """How many steps were left out."""
+        """Number of skipped steps."""
         return int(self._skipped)
 
     @property
     def lr(self) -> float:
-        """The learning rate as it stands."""
+        """The current learning rate."""
         return self.optim.param_groups[0]["lr"]
 
     def set_lr(self, lr: float) -> None:
-        """Change the learning rate."""
+        """Set the learning rate."""
         for group in self.optim.param_groups:
             group["lr"] = lr
 
     def step(self, loss: Tensor, share: float = 1.0) -> None:
-        """One step, down the sum of all processes' losses where several train together.
+        """Take one gradient step on the sum of the losses of all processes.
 
         Args:
             loss: Scalar with gradient.
-            share: What it is multiplied by in that sum (``minibatches.Batch``).
+            share: Weight of this process's loss in that sum (``minibatches.Minibatch``).
 
         Raises:
-            PluginError: The gradient was not finite ``PATIENCE`` times in a row; on a GPU, which
-                is not asked each time, by the next time that it is.
+            PluginError: The gradient was not finite ``MAX_SKIPPED_IN_A_ROW`` times in a row. On a
+                GPU the check runs once in that many steps.
         """
         self.optim.zero_grad(set_to_none=True)
         (loss if share == 1.0 else share * loss).backward()
         sum_gradients(self.params)
         bad = ~nn.utils.clip_grad_norm_(self.params, self.grad_clip).isfinite()
-        cast(Any, self.optim).found_inf = bad.float()  # the fused kernel leaves the step out
+        cast(Any, self.optim).found_inf = bad.float()  # the fused kernel skips the step
         self.optim.step()
         self._skipped += bad
         self._in_a_row = (self._in_a_row + 1) * bad
@@ -96,7 +96,7 @@ class ClippedOptimizer(Stateful):
 
 @contextmanager
 def frozen_weights(module: nn.Module) -> Generator[None]:
-    """Within it no gradients are computed of the module's weights."""
+    """Disable gradients of the module's weights inside the context."""
     module.requires_grad_(False)
     try:
         yield

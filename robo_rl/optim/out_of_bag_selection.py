@@ -1,6 +1,6 @@
-"""Members of an ensemble, each kept as it was when it was best on episodes that it never saw.
+"""Keeps the best weights of each ensemble member, by its out-of-bag error.
 
-Shapes: M members. What a resample of the episodes leaves out tells its member's error on new ones
+Shapes: M members. Episodes outside a member's bootstrap resample estimate its error on new episodes
 (out-of-bag: Breiman 1996).
 """
 
@@ -16,16 +16,19 @@ from robo_rl.core.stateful import Stateful
 
 
 def out_of_bag_mask(counts: Tensor) -> Tensor:
-    """1 where a member never saw an episode, by how often it has it (M, …); all, if it saw all."""
+    """Mask of episodes out of a member's resample, from the counts (M, …).
+
+    A member that holds every episode gets a mask of ones.
+    """
     unseen = (counts == 0.0).float()
     return torch.where(unseen.flatten(1).any(dim=1).view(-1, *[1] * (counts.ndim - 1)), unseen, 1.0)
 
 
 class OutOfBagBest(Stateful):
-    """The best weights so far.
+    """The best weights of each member.
 
     Args:
-        module: All its parameters are (M, …).
+        module: A module with parameters of shape (M, …).
         members: M.
     """
 
@@ -38,7 +41,7 @@ class OutOfBagBest(Stateful):
 
     @torch.no_grad()
     def update(self, error: Tensor) -> None:
-        """Keep the members whose error (M,) on what they never saw is the least so far."""
+        """Store the weights of members with their lowest out-of-bag error (M,) up to now."""
         better = error < self.best_error
         self.best_error = torch.where(better, error, self.best_error)
         for name, each in self.module.named_parameters():
@@ -46,19 +49,19 @@ class OutOfBagBest(Stateful):
             self.best[name] = torch.where(keep, each.detach(), self.best[name])
 
     def metrics(self) -> dict[str, float]:
-        """The mean of their least errors as ``unseen``, once all have one."""
+        """Return the mean lowest error as ``oob_error``, once every member has one."""
         known = bool(self.best_error.isfinite().all())
         return {"oob_error": float(self.best_error.mean())} if known else {}
 
     @torch.no_grad()
     def restore(self, what: str) -> None:
-        """Put the best weights in place.
+        """Load the best weights into the module.
 
         Args:
-            what: Was learnt, as an error names it.
+            what: Name of the model in the error message.
 
         Raises:
-            DataError: A member was never of any use.
+            DataError: A member never had a finite error.
         """
         if not bool(self.best_error.isfinite().all()):
             found = "errors that are not finite in some member, whenever it was looked at"

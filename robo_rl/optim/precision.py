@@ -1,4 +1,4 @@
-"""In which numbers networks are computed while an update differentiates them."""
+"""Numerical precision of networks during an update."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from robo_rl.config.models import ConfigModel
 
 
 class Precision(StrEnum):
-    """float32 throughout, or matrix products in bfloat16 (Micikevicius et al. 2018, 1710.03740).
+    """float32, or matrix products in bfloat16 (Micikevicius et al. 2018, 1710.03740).
 
-    Weights, optimiser and all that comes after the network (kernels, ratios, losses) stay float32;
-    bfloat16 has float32's range, so that no loss needs scaling.
+    Weights, optimiser, kernels, ratios and losses stay float32. bfloat16 has the range of float32,
+    so losses need no scaling.
     """
 
     FP32 = "fp32"
@@ -22,18 +22,17 @@ class Precision(StrEnum):
 
 
 class PrecisionConfig(ConfigModel):
-    """``precision`` of networks in an update, forwards and backwards.
+    """Precision of the networks in an update, forward and backward.
 
-    Actions are drawn and evaluated in float32 either way. With ``bf16`` the acting policy's
-    log-probabilities are computed anew as the trained one's are, so that a ratio of the same
-    weights is 1.
+    Actions are sampled and evaluated in float32 in both cases. With ``bf16`` the acting
+    log-probabilities are recomputed in bfloat16. The ratio of equal weights is then 1.
     """
 
     precision: Precision = Precision.FP32
-    """Precision of networks in an update."""
+    """Precision of the networks in an update."""
 
 
 def autocast(precision: Precision, module: nn.Module) -> torch.autocast:
-    """A context in which the module runs in that precision, on the device where it is."""
+    """Return a context that runs the module in this precision on its device."""
     device = next(module.parameters()).device.type
     return torch.autocast(device, torch.bfloat16, enabled=precision is Precision.BF16)

@@ -1,4 +1,4 @@
-"""Steps within a region: the next minibatch takes back the one that it finds has left it."""
+"""Rolls back the last gradient step if it exceeds a bound, such as a KL target."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from robo_rl.optim.minibatches import Minibatch
 
 
 class StepRollback:
-    """The steps of one update, which ends no further away than twice its target.
+    """The gradient steps of one update, which stays within twice its target distance.
 
-    A step is sized by its learning rate, and what it does to the policy is known only afterwards: a
-    first one of Adam's may lead a hundred times too far. So the weights of before are kept until a
-    minibatch was looked at with those of after. A first step that is taken back is tried again at
-    the rate that is left; at the lowest rate it stays, wherever it leads.
+    The effect of a step on the policy is known only after the step. The first step of Adam may
+    exceed the target by a factor of 100. The previous weights are therefore kept until a minibatch
+    has measured the new ones.
+
+    If the first step is rolled back, it is repeated at a lower learning rate. At the lowest
+    learning rate the step is kept.
 
     Args:
-        rate: Falls with a step that is taken back; else follows where the update ended.
-        target: How far an update is meant to lead, in the measure of ``accepts``; 0 for anywhere.
-        parts: All that a step changes but the optimiser's own state.
+        rate: Falls after a rollback; otherwise adapts to the final distance of the update.
+        target: Target distance of an update, in the measure of ``accepts``; 0 is no bound.
+        parts: Tensors that a step changes, without the optimiser's own state.
     """
 
     def __init__(self, rate: AdaptiveLr, target: float, parts: Sequence[Tensor]) -> None:
@@ -37,12 +39,12 @@ class StepRollback:
         measure: Callable[[Minibatch], tuple[Tensor, float]],
         step: Callable[[Tensor, float], None],
     ) -> None:
-        """All steps of the update, as long as it stays within the region.
+        """Take the steps of the update until the distance exceeds the bound.
 
         Args:
             batches: See ``Minibatches.epochs``.
-            measure: A minibatch's loss, and how far the update has led by its word.
-            step: Takes one step, of a loss and the minibatch's share.
+            measure: Returns a minibatch's loss, and the distance of the update measured on it.
+            step: Takes one step, given a loss and the minibatch's share.
         """
         for batch, goes_on in batches:
             loss, moved = measure(batch)
@@ -53,11 +55,11 @@ class StepRollback:
         self.finish()
 
     def accepts(self, moved: float) -> bool:
-        """Whether to go on from here, of a minibatch's word on how far the update has led.
+        """Return whether the update may continue, given its distance on a minibatch.
 
-        If not, the last step was taken back, and ``done`` says whether the update ends with that.
+        If not, the last step is rolled back, and ``done`` tells whether the update ends.
         """
-        if not self.target or moved <= 2.0 * self.target:  # NaN is not
+        if not self.target or moved <= 2.0 * self.target:  # NaN exceeds the bound
             self.distance = moved
             return True
         fell = bool(self._before) and self.rate.back_off(moved / self.target)
@@ -69,14 +71,14 @@ class StepRollback:
         return False
 
     def step(self, take: Callable[[], None]) -> None:
-        """Take one."""
+        """Take one step, and store the previous weights."""
         if self.target:
             self._before = [part.detach().clone() for part in self._parts]
         take()
         self.steps += 1
 
     def finish(self) -> None:
-        """The end of the update."""
+        """Adapt the learning rate at the end of the update."""
         self.rate.recover(adaptive=self.target > 0)
         if self.target and not self._fell:
             self.rate.adapt(self.distance, self.target)

@@ -1,4 +1,4 @@
-"""A policy as tensors and JSON, and back: what checkpoints and later stages hand around."""
+"""Conversion of a policy to tensors and JSON, and back, for checkpoints and later stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 def policy_meta(policy: DenoisingPolicy) -> dict[str, Any]:
-    """Everything but the weights, as JSON: family and config, specs, normaliser."""
+    """Return everything except the weights as JSON: family and config, specs, normaliser."""
     return {
         "policy": {"name": policy.family, **policy.cfg.model_dump(mode="json")},
         "obs_spec": policy.obs_spec.model_dump(mode="json"),
@@ -26,15 +26,15 @@ def policy_meta(policy: DenoisingPolicy) -> dict[str, Any]:
 
 
 def policy_from_meta(meta: dict[str, Any], tensors: dict[str, Tensor]) -> DenoisingPolicy:
-    """The policy that ``describe`` and ``state_dict`` gave.
+    """Rebuild a policy from ``policy_meta`` and ``state_dict``.
 
     Args:
-        meta: What ``describe`` returned.
+        meta: The result of ``policy_meta``.
         tensors: The policy's ``state_dict``.
 
     Raises:
-        CheckpointError: The description is damaged or of a family that is not installed, or the
-            weights do not fit it.
+        CheckpointError: The description is damaged, its family is not installed, or the weights do
+            not fit it.
     """
     try:
         policy = _build(meta)

@@ -1,8 +1,7 @@
-"""What every policy offers, and the denoising policy that all families share.
+"""The denoising policy: base class of all policy families.
 
 Shapes: B rows, To observations of history, H horizon, A act_dim, K denoising steps, C embedding
-width. Observations are name → (B, To, …) in physical units; chains live in normalised action
-space.
+width. Observations are name → (B, To, …) in physical units; chains are in normalised action space.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ from robo_rl.policy.schedule import at_progress, start_value
 
 
 class DenoisingPolicy(nn.Module):
-    """A network, the sampler it explores under, and the one it is evaluated and exported under.
+    """A network with two samplers: one explores, the other evaluates and is exported.
 
-    A family says how the network is trained (``loss``) and which sampler evaluates
+    A family defines the training loss (``loss``) and the evaluation sampler
     (``make_eval_sampler``).
 
     Args:
@@ -52,18 +51,18 @@ class DenoisingPolicy(nn.Module):
         normalizer: Maps both to and from network units; saved with the policy.
 
     Raises:
-        SpecError: It cannot read such observations.
+        SpecError: The policy does not support these observations.
     """
 
     class Config(ConfigModel):
-        """Sizes of the chunk and the chain, network, exploring sampler, its noise over time.
+        """Sizes of the chunk and the chain, network, exploring sampler, and noise correlation.
 
-        ``finetune_steps`` is DPPO's K': only the last K' steps are trained by RL, those before
-        stay as they were cloned; 0 means all of them.
+        ``finetune_steps`` is DPPO's K': RL trains only the last K' steps. Earlier steps keep the
+        weights of behaviour cloning. The value 0 trains all steps.
         """
 
         obs_horizon: int = Field(default=1, ge=1)
-        """Control steps of the observation history, the latest last."""
+        """Control steps of the observation history; the latest is last."""
         horizon: int = Field(default=8, ge=1)
         """Actions of a chunk."""
         exec_horizon: int = Field(default=8, ge=1)
@@ -75,14 +74,14 @@ class DenoisingPolicy(nn.Module):
         net: Annotated[Component[ChunkNet], component("nets")] = default("mlp")
         """Network that denoises."""
         sampler: Annotated[Component[Sampler], component("samplers")]
-        """Sampler under which the policy explores."""
+        """Sampler of exploration."""
         correlation: Correlation = Correlation()
-        """How the noise of a decision follows that of the decision before."""
+        """Correlation of a decision's noise with the previous decision's noise."""
         expected_prediction: ClassVar[str]
 
         @property
         def eval_is_deterministic(self) -> bool:
-            """Whether evaluation is a map of the observation and one draw of noise."""
+            """Whether evaluation is a function of the observation and the initial noise."""
             return True
 
         @model_validator(mode="after")
@@ -106,7 +105,7 @@ class DenoisingPolicy(nn.Module):
             return self
 
     family: ClassVar[str]
-    """The name that it is registered under."""
+    """Registered name of the family."""
 
     def __init__(
         self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
@@ -133,10 +132,10 @@ class DenoisingPolicy(nn.Module):
 
     @classmethod
     def check_obs(cls, obs_spec: ObsSpec) -> None:
-        """Demand that observations are states: no network here reads pictures.
+        """Check that observations have no images; the networks read only vectors.
 
         Raises:
-            SpecError: There are pictures among them; they are named.
+            SpecError: The observation has images; the error names them.
         """
         if obs_spec.image_names:
             raise SpecError(
@@ -147,10 +146,10 @@ class DenoisingPolicy(nn.Module):
             )
 
     def set_progress(self, progress: float) -> None:
-        """Explore from now on as configured for when this share of training, in [0, 1], is done.
+        """Set the exploration schedule to this share of training, in [0, 1].
 
-        What is drawn is to be scored before the next call. A policy that was just built stands at
-        0, one that was kept where it stood.
+        Chains must be scored before the next call. A new policy has progress 0; a loaded policy
+        keeps its progress.
         """
         self.progress = progress
         chosen = self.cfg.sampler
@@ -161,19 +160,19 @@ class DenoisingPolicy(nn.Module):
 
     @abstractmethod
     def make_eval_sampler(self, num_steps: int) -> Sampler:
-        """The deterministic sampler of evaluation and export."""
+        """Return the deterministic sampler of evaluation and export."""
 
     @abstractmethod
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """The family's behaviour-cloning loss of act (B, H, A) in physical units; (B,)."""
+        """The family's behaviour-cloning loss (B,) of act (B, H, A) in physical units."""
 
     def interpret(self, out: Tensor, x: Tensor, t: Tensor) -> Tensor:
-        """What the sampler is to read of the network's output at x (B, H, A), t (B,)."""
+        """Convert the network's output at x (B, H, A), t (B,) to the sampler's prediction type."""
         del x, t
         return out
 
     def make_noise_head(self) -> nn.Module:
-        """What learns the noise: (embedding, time features) → raw level per action element."""
+        """Return the noise network: (embedding, time features) → raw level per action element."""
         size = self.horizon * self.act_spec.size
         head = dense([self.net.embed_dim + 1, 64, size], nn.Tanh)
         last = cast(nn.Linear, head[-1])
@@ -188,32 +187,36 @@ class DenoisingPolicy(nn.Module):
 
     @property
     def num_trained(self) -> int:
-        """K', the last steps of the chain, which RL trains."""
+        """K', the number of last steps that RL trains."""
         return self.cfg.finetune_steps or self.num_steps
 
     @property
     def trainable_steps(self) -> Tensor:
-        """(K,) bool: the steps that have a density and that RL trains."""
+        """(K,) bool: steps that are stochastic and trained by RL."""
         frozen = self.num_steps - self.num_trained
         return self.sampler.stochastic & (torch.arange(self.num_steps) >= frozen)
 
     def freeze_reference(self) -> None:
-        """Keep a frozen copy of the network: the steps before K' run on it, ``base`` gives it."""
+        """Keep a frozen copy of the networks as the reference policy.
+
+        Steps before the last K' run on this copy.
+        """
         self.reference_net = copy.deepcopy(cast(nn.Module, self.net)).requires_grad_(False)
         if self.noise_head is not None:
             self.reference_noise_head = copy.deepcopy(self.noise_head).requires_grad_(False)
 
     def reference_policy(self) -> Self:
-        """A frozen copy of this policy with the weights that it had at ``anchor``.
+        """Return a frozen copy of this policy with the weights of ``freeze_reference``.
 
-        Its normaliser is the policy's own: where that moves, both see the same, and a base that is
-        made anew is the one that was.
+        It shares the policy's normaliser, so changes of the normaliser apply to both.
 
         Raises:
-            ConfigError: It was never anchored.
+            ConfigError: ``freeze_reference`` was not called.
         """
         if self.reference_net is None:
-            raise ConfigError("the policy keeps no base", hint="call anchor() before training it")
+            raise ConfigError(
+                "the policy keeps no base", hint="call freeze_reference() before training it"
+            )
         shared: dict[int, Any] = {id(self.normalizer): self.normalizer}
         base = copy.deepcopy(self, shared).requires_grad_(False)
         base.net, base.noise_head = cast(Any, base.reference_net), base.reference_noise_head
@@ -221,25 +224,25 @@ class DenoisingPolicy(nn.Module):
         return base
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
-        """The normalised observation, flattened: (B, O)."""
+        """Return the normalised observation, flattened: (B, O)."""
         return self.normalizer.features(obs, self.obs_spec.items)
 
     def encode(self, obs: dict[str, Tensor]) -> Tensor:
-        """Observation → embedding (B, C); once per chain."""
+        """Map observations to an embedding (B, C); once per chain."""
         return self.net.embed(self.features(obs))
 
     def kernel(self, embedding: Tensor, k: Tensor, x: Tensor) -> Kernel:
-        """The exploring sampler's law of x[k+1] given x (B, H, A) at steps k (B,), any mix."""
+        """Return the exploring sampler's kernel of x[k+1] given x (B, H, A) at steps k (B,)."""
         prediction = self._predict(self.net, self.noise_head, self.sampler, embedding, k, x)
         return self.sampler.kernel(k, x, prediction)
 
     def correlate_noise(self, kernel: Kernel, before: Tensor, continues: Tensor) -> Kernel:
-        """The law of a step given the noise that it had in the decision before.
+        """Return the kernel of a step, conditional on its noise in the previous decision.
 
         Args:
-            kernel: From ``kernel``, the step's law whatever came before.
-            before: (B, H, A), ``Kernel.noise`` of the decision before.
-            continues: (B,) bool, rows in which there was one in the same episode.
+            kernel: The unconditional kernel, from ``kernel``.
+            before: (B, H, A), ``Kernel.noise`` of the previous decision.
+            continues: (B,) bool, rows with a previous decision in the same episode.
         """
         return kernel.given_previous_noise(
             before, row_correlation(continues, start_value(self.correlation.noise), kernel.mean)
@@ -254,14 +257,14 @@ class DenoisingPolicy(nn.Module):
         past: PreviousNoise | None = None,
         grad_steps: int | None = None,
     ) -> Chain:
-        """Explore: a chain with its log-probabilities.
+        """Sample a chain with its log-probabilities from the exploring sampler.
 
         Args:
             obs: Name → (B, To, …).
             generator: Source of the noise.
-            single_step: One stochastic step a row (see ``draw_chain``).
-            past: What the noise follows, if it is correlated; without it, it is drawn anew.
-            grad_steps: Gradients, where they are on, flow through the last so many steps.
+            single_step: Whether each row has one stochastic step (see ``draw_chain``).
+            past: Previous noise, for correlated exploration; None draws independent noise.
+            grad_steps: Number of last steps through which gradients flow, if gradients are on.
         """
         features = self.features(obs)
         predict = self._predictor(features, self.sampler)
@@ -287,31 +290,31 @@ class DenoisingPolicy(nn.Module):
 
     @property
     def eval_is_deterministic(self) -> bool:
-        """Whether ``act`` is ``decode`` of noise: a map that can be distilled and exported."""
+        """Whether ``act`` is ``decode`` of noise, which distillation and export need."""
         return self.cfg.eval_is_deterministic
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
-        """Evaluate: the action chunk (B, H, A) in physical units."""
+        """Evaluate: return the action chunk (B, H, A) in physical units."""
         start = self._start(len(next(iter(obs.values()))), generator)
         return self.decode(obs, start)
 
     def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
-        """The deterministic map of noise x[0] (B, H, A) to the chunk (B, H, A), physical units."""
+        """Map noise x[0] (B, H, A) to the chunk (B, H, A) in physical units, deterministically."""
         return self.to_env(self.decode_normalized(obs, noise))
 
     def inpaint(
         self, obs: dict[str, Tensor], noise: Tensor, planned: Tensor, weight: Tensor
     ) -> Tensor:
-        """``decode`` that goes on from what is planned already; see ``robo_rl.policy.inpaint``.
+        """``decode`` that continues a planned chunk; see ``robo_rl.policy.inpaint``.
 
         Args:
             obs: Name → (B, To, …).
             noise: x[0], (B, H, A).
             planned: (B, H, A) in physical units.
-            weight: (B, H) in [0, 1]; with 0 throughout this is ``decode``.
+            weight: (B, H) in [0, 1]; weights of 0 make this ``decode``.
 
         Raises:
-            SpecError: The family's sampler cannot keep a plan.
+            SpecError: The family's sampler does not support inpainting.
         """
         plan = InpaintTarget(self.normalizer.normalize("act", planned), weight)
         return self.to_env(self.decode_normalized(obs, noise, plan))
@@ -319,7 +322,7 @@ class DenoisingPolicy(nn.Module):
     def decode_normalized(
         self, obs: dict[str, Tensor], noise: Tensor, plan: InpaintTarget | None = None
     ) -> Tensor:
-        """``decode`` before the normaliser is undone; keeping a plan, if there is one."""
+        """``decode`` in normalised units, guided towards ``plan`` if given."""
         features, sampler = self.features(obs), self.eval_sampler
         x = noise.to(features)
         predict = self._predictor(features, sampler)
@@ -331,14 +334,17 @@ class DenoisingPolicy(nn.Module):
         return x
 
     def to_env(self, x: Tensor) -> Tensor:
-        """Normalised chunk → physical units."""
+        """Map a normalised chunk to physical units."""
         return self.normalizer.unnormalize("act", x)
 
     def _start(self, rows: int, generator: torch.Generator) -> Tensor:
         return self.eval_sampler.start((rows, self.horizon, self.act_spec.size), generator)
 
     def _predictor(self, features: Tensor, sampler: Sampler) -> Predict:
-        """What runs a chain: the kept network up to K', if any, then the trained one."""
+        """Return the prediction function of a chain.
+
+        It uses the reference network before the last K' steps, if there is one.
+        """
         frozen = self.num_steps - self.num_trained
         base = cast(Any, self.reference_net)
         embedding = self.net.embed(features)

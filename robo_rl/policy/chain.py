@@ -1,8 +1,8 @@
-"""A policy is a Markov chain of Gaussian kernels, from noise x[0] to the action chunk x[K].
+"""Policies as Markov chains of Gaussian kernels, from noise x[0] to the action chunk x[K].
 
-Shapes: B rows, H horizon, A act_dim, K denoising steps. A network predicts, a stateless sampler
-turns the prediction into the law of x[k+1] given x[k]; the draw and its log-probability come from
-the same kernel. Nothing is clipped inside a chain.
+Shapes: B rows, H horizon, A act_dim, K denoising steps. A network predicts, and a stateless sampler
+converts the prediction to the kernel of x[k+1] given x[k]. The sample and its log-probability come
+from the same kernel. Values inside a chain are not clipped.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = [
 
 
 class Prediction(NamedTuple):
-    """What a network says at one step.
+    """Network output at one step.
 
     Args:
-        out: (B, H, A).
-        noise: A raw noise level, likewise, if it says one.
-        executed: How many actions of the chunk will be executed; all if not given.
+        out: (B, H, A), the prediction.
+        noise: (B, H, A), raw noise level; None if the network has no noise head.
+        executed: Number of executed actions of the chunk; None means all.
     """
 
     out: Tensor
@@ -45,13 +45,13 @@ class Prediction(NamedTuple):
 
 
 class Sampler(Protocol):
-    """A rule from network output to kernel, without state of its own.
+    """A stateless rule from network output to kernel.
 
     Args:
-        times: (K,) float64, the network's time at each step, 0 = noise.
+        times: (K,) float64, flow time of each step, 0 = noise.
         stochastic: (K,) bool, the steps that have a density.
         learns_noise: Whether the kernel reads ``Prediction.noise``.
-        expected_prediction: What ``Prediction.out`` must be: ``vel``, ``noise`` (ε) or ``act``.
+        expected_prediction: Type of ``Prediction.out``: ``vel``, ``noise`` (ε) or ``act``.
     """
 
     times: Tensor
@@ -64,17 +64,17 @@ class Sampler(Protocol):
         ...
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """The law of x[k+1] for rows x (B, H, A) that stand at steps k (B,)."""
+        """Return the kernel of x[k+1] for rows x (B, H, A) at steps k (B,)."""
         ...
 
 
 class PreviousNoise(NamedTuple):
-    """What the noise of a decision may follow: that of the decision before it.
+    """Noise of the previous decision, for correlated exploration.
 
     Args:
         start: (B, H, A), its x[0].
-        noise: (B, K, H, A), the noise of its steps, of unit variance; 0 where there was none.
-        continues: (B,) bool, False where an episode begins and all noise is drawn anew.
+        noise: (B, K, H, A), unit-variance noise of its steps; 0 at deterministic steps.
+        continues: (B,) bool, False at the start of an episode, where all noise is new.
     """
 
     start: Tensor
@@ -84,14 +84,14 @@ class PreviousNoise(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """A drawn chain.
+    """A sampled chain.
 
     Args:
         x: (B, K+1, H, A).
         log_prob: (B, K, H, A), 0 at deterministic steps.
-        noise: (B, K, H, A), what each step drew, of unit variance; of a chain with one
-            stochastic step, that step's noise throughout.
-        k_star: (B,) the one stochastic step of each row, or None where all of them may be.
+        noise: (B, K, H, A), unit-variance noise of each step. A chain with one stochastic step
+            repeats that step's noise.
+        k_star: (B,) the one stochastic step of each row, or None if all steps may be stochastic.
     """
 
     x: Tensor
@@ -101,11 +101,11 @@ class Chain:
 
     @property
     def act(self) -> Tensor:
-        """The action chunk (B, H, A), as the policy's network sees it (normalised)."""
+        """The action chunk (B, H, A) in normalised units."""
         return self.x[:, -1]
 
     def as_previous(self, continues: Tensor) -> PreviousNoise:
-        """It as the decision before the next one, in rows whose episode goes on (B,)."""
+        """Return the chain's noise for the next decision, given continuing rows (B,)."""
         return PreviousNoise(self.x[:, 0], self.noise, continues)
 
 
@@ -124,24 +124,24 @@ def draw_chain(
     beta: float = 0.0,
     grad_steps: int | None = None,
 ) -> Chain:
-    """Run a chain from ``start`` (B, H, A).
+    """Sample a chain from ``start`` (B, H, A).
 
-    Draws are reparameterised: where gradients are on they flow through the action to what the
-    network said at every step, or only at the last ``grad_steps`` of them.
+    Samples are reparameterised. If gradients are on, they flow through the action to every
+    prediction, or only to the last ``grad_steps`` predictions.
 
     Args:
         sampler: Gives the kernels.
-        predict: (k, x) → what the network says of x (B, H, A) at step k.
+        predict: (k, x) → network output for x (B, H, A) at step k.
         start: x[0].
         generator: Source of the noise.
-        others: With it, each row takes ``sampler`` at one step k* only and this (deterministic)
-            sampler at the others: the hybrid of pi_RL (arXiv 2510.25889, section 4.2).
-        star_steps: (K,) bool, the steps that k* is drawn from, uniformly; all stochastic ones by
+        others: A deterministic sampler for all steps but one. Each row then uses ``sampler`` only
+            at step k*: the hybrid of pi_RL (arXiv 2510.25889, section 4.2).
+        star_steps: (K,) bool, the steps from which k* is drawn uniformly; all stochastic steps by
             default.
-        past: With it, each step's noise follows the noise that the same step had in the decision
-            before, with correlation ``beta``; what is scored is the law given that noise.
+        past: Noise of the previous decision. Each step's noise then has correlation ``beta`` with
+            it, and the score is conditional on it.
         beta: In [0, 1).
-        grad_steps: K' ≤ K, the last steps through which gradients flow; all of them by default.
+        grad_steps: K' ≤ K, the last steps through which gradients flow; all by default.
     """
     rows, steps = len(start), len(sampler.times)
     k_star = None
@@ -173,7 +173,7 @@ def draw_chain(
 
 
 def row_correlation(continues: Tensor, beta: float, like: Tensor) -> Tensor:
-    """The correlation of each row, (B, 1, 1): ``beta`` where the episode goes on, else 0."""
+    """Correlation of each row, (B, 1, 1): ``beta`` where the episode continues, else 0."""
     return (continues.to(like) * beta)[:, None, None]
 
 
@@ -191,5 +191,5 @@ def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
 
 
 def at_step(table: Tensor, k: Tensor, like: Tensor) -> Tensor:
-    """Entries of a (K,) or (K+1,) table at steps k (B,), as (B, 1, 1) of like's kind."""
+    """Entries of a (K,) or (K+1,) table at steps k (B,), as (B, 1, 1) of ``like``'s dtype."""
     return placed(table, like)[k][:, None, None]

@@ -1,18 +1,20 @@
-"""Exploration that is smooth in time: a decision's noise follows that of the decision before it.
+"""Temporally correlated exploration: a decision's noise follows the previous decision's noise.
 
 Shapes: B rows, K denoising steps, H horizon, A act_dim. Within an episode the noise z of x[0] and
-of each step is a stationary first-order autoregression over decisions, z' = β·z + √(1−β²)·ξ, drawn
-anew where an episode begins. Taken by itself each decision keeps its law: z' is standard normal.
+of each step is a stationary first-order autoregression over decisions, z' = β·z + √(1−β²)·ξ. An
+episode starts with new noise. The marginal of z' is standard normal, so each decision keeps its
+marginal distribution.
 
-What is scored is the law *given* the decision before, N(mean + σ·β·z, σ²·(1−β²)). Scores of
-independent draws would not do: given where it is the robot can tell what noise brought it here, so
-that their mean is not zero and they credit a decision with what the one before it began. The noise
-z that came before is itself (x[k+1] − mean)/σ of the decision before, under the policy that is
-scored and not as it was drawn: the policy acts on the last two observations and the last chain, and
-the gradient also says that moving the mean of the decision before would have left less noise to go
-on with. With that, likelihood ratios of an episode's decisions multiply to that of the episode, and
-a policy gradient is unbiased (autoregressive policies: Korenkevych et al. 2019, arXiv 1903.11524).
-It costs a second pass over the block. The critic is not shown z; it averages over it.
+The score is that of the law *given* the previous decision, N(mean + σ·β·z, σ²·(1−β²)). Scores of
+the marginals would be biased: the state depends on the earlier noise, so their mean is not zero.
+
+The previous noise z is (x[k+1] − mean)/σ of the previous decision, under the scored policy rather
+than as it was sampled. The policy thus acts on the last two observations and the last chain. The
+gradient includes the effect of the previous mean on z. The likelihood ratios of an episode's
+decisions then multiply to that of the episode, and the policy gradient is unbiased (autoregressive
+policies: Korenkevych et al. 2019, arXiv 1903.11524).
+
+The cost is a second network pass over the rollout. The critic does not see z; it averages over it.
 """
 
 from __future__ import annotations
@@ -25,25 +27,25 @@ from robo_rl.policy.schedule import Scheduled, Share, ShareBelowOne, start_value
 
 
 class Correlation(Scheduled):
-    """β of a decision's noise with that of the decision before it, 0 where they are independent.
+    """Correlation β of a decision's noise with the previous decision's; 0 is independent.
 
-    ``start`` is that of x[0], which is not scored and may stay the same all episode (1); ``noise``
-    is that of every step's noise.
+    ``start`` is that of x[0], which is not scored and may be constant over an episode (1).
+    ``noise`` is that of every step's noise.
     """
 
     start: Share = 0.0
-    """Correlation of the noise that chains start from."""
+    """Correlation of a chain's initial noise."""
     noise: ShareBelowOne = 0.0
     """Correlation of the noise of every step."""
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is correlated."""
+        """Whether any correlation is above 0."""
         return start_value(self.start) > 0.0 or start_value(self.noise) > 0.0
 
 
 def correlate_start(fresh: Tensor, past: PreviousNoise, beta: float) -> Tensor:
-    """x[0] (B, H, A) that goes on from the decision before, in rows whose episode goes on."""
+    """Return x[0] (B, H, A), correlated with the previous one in rows that continue."""
     share = row_correlation(past.continues, beta, fresh)
     return share * past.start + (1.0 - share**2).sqrt() * fresh
 
@@ -51,6 +53,6 @@ def correlate_start(fresh: Tensor, past: PreviousNoise, beta: float) -> Tensor:
 def zero_previous_noise(
     rows: int, num_steps: int, horizon: int, act_dim: int, device: torch.device | str = "cpu"
 ) -> PreviousNoise:
-    """What the first decisions of B episodes follow: nothing."""
+    """Return the previous noise at the start of B episodes: zeros that do not continue."""
     noise = torch.zeros(rows, num_steps, horizon, act_dim, device=device)
     return PreviousNoise(noise[:, 0], noise, torch.zeros(rows, dtype=torch.bool, device=device))

@@ -1,9 +1,8 @@
-"""Diffusion policies: DDPM and DDIM kernels over a noise schedule ᾱ that increases along the chain.
+"""Diffusion policies: DDPM and DDIM kernels over a noise schedule ᾱ that rises along the chain.
 
-Shapes: B rows, H horizon, A act_dim, K denoising steps. DDPM's integer time lives in this file
-only; a prediction's ``out`` is ε, the noise in x. Sources: Ho et al. 2020 (arXiv 2006.11239),
-Song et al. 2021 (2010.02502), DPPO's floor on the step's standard deviation (2409.00588, section
-4.2).
+Shapes: B rows, H horizon, A act_dim, K denoising steps. Only this file uses DDPM's integer time. A
+prediction's ``out`` is ε, the noise in x. Sources: Ho et al. 2020 (arXiv 2006.11239), Song et al.
+2021 (2010.02502), DPPO's lower bound of the step's standard deviation (2409.00588, section 4.2).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from robo_rl.policy.schedule import NonNegative, Share, start_value
 def cosine_alpha_bar(train_steps: int) -> Tensor:
     """ᾱ by DDPM time, (T,) float64: diffusers' ``squaredcos_cap_v2`` (Nichol & Dhariwal 2021).
 
-    Shared by all who ask: not to be written to.
+    The result is cached and shared; do not write to it.
     """
     from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 
@@ -38,12 +37,11 @@ def cosine_alpha_bar(train_steps: int) -> Tensor:
 
 
 class Ddim:
-    """DDIM steps with share eta of the DDPM posterior's noise (arXiv 2010.02502, eq. 12 and 16).
+    """DDIM steps with a share η of the DDPM posterior's noise (arXiv 2010.02502, eq. 12 and 16).
 
-    σ = η·√((1−ᾱ')/(1−ᾱ))·√(1−ᾱ/ᾱ'), mean = √ᾱ'·x̂ + √(1−ᾱ'−σ²)·ε̂, where x̂ is clamped to ±clip
-    and ε̂ recomputed from it. σ is held below ``std_max``, which leaves a DDIM step with a smaller
-    η; a stochastic step, with η > 0 the last one too, draws and scores with max(σ, std_min), under
-    the same mean.
+    σ = η·√((1−ᾱ')/(1−ᾱ))·√(1−ᾱ/ᾱ'), mean = √ᾱ'·x̂ + √(1−ᾱ'−σ²)·ε̂. x̂ is clamped to ±clip, and ε̂
+    is recomputed from it. σ is at most ``std_max``, which equals a DDIM step with smaller η. With η
+    > 0 every step, also the last one, samples and scores with max(σ, std_min) under the same mean.
 
     Args:
         cfg: See Config.
@@ -51,7 +49,7 @@ class Ddim:
     """
 
     class Config(StdBounds):
-        """Noise share, bounds of the step's std, bound of the action, length of the schedule.
+        """Noise share, bounds of the step's std and of the action, length of the schedule.
 
         All bounds are in normalised action units.
         """
@@ -59,11 +57,11 @@ class Ddim:
         eta: Share = 1.0
         """Share of DDPM's noise; 1 is DDPM, 0 is deterministic."""
         std_min: NonNegative = 0.1
-        """Least standard deviation of a step, in normalised action units."""
+        """Smallest standard deviation of a step, in normalised action units."""
         clip: float = Field(default=1.0, gt=0.0)
-        """Bound of the predicted action, in normalised action units."""
+        """Bound of the absolute predicted action, in normalised action units."""
         train_steps: int = Field(default=100, ge=1)
-        """Length of the noise schedule that the network is trained on."""
+        """Length of the noise schedule of training."""
 
     learns_noise = False
     expected_prediction = "noise"
@@ -77,7 +75,7 @@ class Ddim:
             )
         self.cfg = cfg
         table = cosine_alpha_bar(cfg.train_steps)
-        # From the noisiest time down to 0, evenly ("leading" spacing), then the action itself.
+        # From the noisiest time down to 0, evenly ("leading" spacing), then the action.
         ddpm_time = torch.arange(num_steps).flip(0) * (cfg.train_steps // num_steps)
         self.alpha_bar = torch.cat([table[ddpm_time], torch.ones(1, dtype=torch.float64)])
         self.times = 1.0 - (ddpm_time + 1).to(torch.float64) / cfg.train_steps
@@ -91,7 +89,7 @@ class Ddim:
         return randn(shape, generator)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """The law of the next state."""
+        """Return the kernel of the next state."""
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
         act = self.predicted_action(k, x, prediction)
         noise = (x - now.sqrt() * act) / (1.0 - now).sqrt()
@@ -106,12 +104,12 @@ class Ddim:
         return act.clamp(-self.cfg.clip, self.cfg.clip)
 
     def prediction_for(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
-        """The noise that is in x if x̂ is ``act``."""
+        """Return the noise ε in x if x̂ is ``act``."""
         now = at_step(self.alpha_bar, k, x)
         return (x - now.sqrt() * act) / (1.0 - now).sqrt()
 
     def signal_and_noise(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the action √ᾱ, of noise √(1−ᾱ)."""
+        """Return the coefficients of action √ᾱ and noise √(1−ᾱ) in x."""
         now = at_step(self.alpha_bar, k, x)
         return now.sqrt(), (1.0 - now).sqrt()
 
@@ -121,10 +119,10 @@ class Ddim:
 
 
 class Ddpm(Ddim):
-    """The DDPM posterior over all of the schedule's steps (arXiv 2006.11239, eq. 7).
+    """The DDPM posterior over all steps of the schedule (arXiv 2006.11239, eq. 7).
 
-    mean = √ᾱ'·β/(1−ᾱ)·x̂ + √α·(1−ᾱ')/(1−ᾱ)·x with α = ᾱ/ᾱ', β = 1−α. This is DDIM's mean with
-    η = 1; with ``std_max`` the step is DDIM's of that σ, since less noise needs another mean.
+    mean = √ᾱ'·β/(1−ᾱ)·x̂ + √α·(1−ᾱ')/(1−ᾱ)·x with α = ᾱ/ᾱ', β = 1−α. This is DDIM's mean with η =
+    1. With ``std_max`` the step is DDIM's step of that σ, because the mean depends on σ.
 
     Args:
         cfg: See Config.
@@ -135,9 +133,9 @@ class Ddpm(Ddim):
         """Bounds of the step's std and of the predicted action, in normalised action units."""
 
         std_min: NonNegative = 0.1
-        """Least standard deviation of a step, in normalised action units."""
+        """Smallest standard deviation of a step, in normalised action units."""
         clip: float = Field(default=1.0, gt=0.0)
-        """Bound of the predicted action, in normalised action units."""
+        """Bound of the absolute predicted action, in normalised action units."""
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         full = Ddim.Config(
@@ -146,7 +144,7 @@ class Ddpm(Ddim):
         super().__init__(full, num_steps)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """The law of the next state."""
+        """Return the kernel of the next state."""
         if self.cfg.std_max is not None:
             return super().kernel(k, x, prediction)
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
@@ -165,11 +163,11 @@ class DiffusionPolicy(MatchingPolicy):
     family: ClassVar[str] = "diffusion"
 
     class Config(DenoisingPolicy.Config):
-        """``sampler`` explores: ddpm or ddim; evaluation is DDIM of ``eval_eta``.
+        """Exploration uses ``sampler`` (ddpm or ddim), evaluation DDIM with ``eval_eta``.
 
-        With 0 it is without noise, which distillation and export need. With 1 it is DDPM without a
-        floor of its noise, as DPPO's authors evaluate (2409.00588): a policy that was fine-tuned
-        under DDPM may do far less well under DDIM without noise.
+        ``eval_eta`` 0 is deterministic, which distillation and export need. ``eval_eta`` 1 is DDPM
+        without a lower noise bound, as in DPPO's evaluation (2409.00588). A policy fine-tuned under
+        DDPM may perform much worse under deterministic DDIM.
         """
 
         num_steps: int = Field(default=10, ge=1)
@@ -178,23 +176,23 @@ class DiffusionPolicy(MatchingPolicy):
         """Share of DDPM's noise in evaluation."""
         expected_prediction: ClassVar[str] = "noise"
         sampler: Annotated[Component[Sampler], component("samplers")] = default("ddim")
-        """Sampler under which the policy explores."""
+        """Sampler of exploration."""
 
         @property
         def eval_is_deterministic(self) -> bool:
-            """Only if evaluation draws no noise on its way."""
+            """Whether evaluation draws no noise between its steps."""
             return self.eval_eta == 0.0
 
     cfg: Config
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
-        """DDIM with eta = 0 on the exploring sampler's schedule."""
+        """Return DDIM with η = 0 on the exploring sampler's schedule."""
         cfg = self._ddim.cfg
         quiet = Ddim.Config(eta=0.0, clip=cfg.clip, train_steps=cfg.train_steps)
         return Ddim(quiet, num_steps)
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
-        """Evaluate: the action chunk (B, H, A) in physical units."""
+        """Evaluate: return the action chunk (B, H, A) in physical units."""
         if self.eval_is_deterministic:
             return super().act(obs, generator)
         cfg, features = self._ddim.cfg, self.features(obs)
@@ -219,14 +217,14 @@ class DiffusionPolicy(MatchingPolicy):
         return sampler
 
     def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Standard normal noise, times uniform over the schedule."""
+        """Draw standard normal noise, and times uniform over the schedule."""
         length = self._ddim.cfg.train_steps
         time = torch.randint(length, (len(act),), generator=generator, device=generator.device)
         noise = randn(act.shape, generator).to(act)
         return noise, 1.0 - (time.to(act) + 1.0) / length
 
     def noise_fraction(self, t: Tensor) -> Tensor:
-        """√(1−ᾱ): an error of ε times it is one of √ᾱ·act, the action's share of x; (B,)."""
+        """√(1−ᾱ) (B,): times an error of ε it is the error of √ᾱ·act."""
         return (1.0 - self._alpha_bar_at(t)).sqrt()
 
     def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:

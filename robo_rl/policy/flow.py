@@ -1,8 +1,8 @@
-"""Flow-matching policies and their samplers: the ODE, and the three ways of giving it a likelihood.
+"""Flow-matching policies and their samplers: the ODE, and three samplers with a likelihood.
 
-Shapes: B rows, H horizon, A act_dim, K denoising steps. Time t: 0 = noise, 1 = action; vel = act
-− noise, so x[t] = t·act + (1−t)·noise (Lipman et al. 2023, arXiv 2210.02747). A prediction's
-``out`` is the velocity.
+Shapes: B rows, H horizon, A act_dim, K denoising steps. Time t: 0 = noise, 1 = action; vel = act −
+noise, so x[t] = t·act + (1−t)·noise (Lipman et al. 2023, arXiv 2210.02747). A prediction's ``out``
+is the velocity.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from robo_rl.policy.noise import LearntStd, StdBounds, clamp_std, learnt_std
 from robo_rl.policy.schedule import Positive, PositiveShare, start_value
 
 MIN_GAP = 0.1
-"""Floor of 1 − t where an action prediction is turned into a velocity; 1/K where that is less."""
+"""Lower bound of 1 − t in the conversion of an action to a velocity; 1/K if that is less."""
 
 
 class FlowOde:
     """Euler steps of dx = v dt: deterministic, for evaluation and export."""
 
     class Config(ConfigModel):
-        """Nothing to set."""
+        """No settings."""
 
     learns_noise = False
     expected_prediction = "vel"
@@ -47,35 +47,34 @@ class FlowOde:
         return randn(shape, generator)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """Mean x + v·dt, std 0."""
+        """Return mean x + v·dt, std 0."""
         del k
         return Kernel(x + self.dt * prediction.out, torch.zeros_like(x[:, :1, :1]))
 
     def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
-        """The action that a velocity leads to, x + (1−t)·v."""
+        """Return the action predicted by a velocity, x + (1−t)·v."""
         return x + (1.0 - at_step(self.times, k, x)) * prediction.out
 
     def prediction_for(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
-        """The velocity that leads to an action."""
+        """Return the velocity that predicts ``act``."""
         return (act - x) / (1.0 - at_step(self.times, k, x))
 
     def signal_and_noise(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the action t, of noise 1 − t."""
+        """Return the coefficients of action t and noise 1 − t in x."""
         t = at_step(self.times, k, x)
         return t, 1.0 - t
 
 
 class FlowSde(FlowOde):
-    """The SDE with the flow's own marginals (Flow-SDE, 2510.25889, eq. 6; Flow-GRPO, 2505.05470).
+    """The SDE with the flow's marginals (Flow-SDE, 2510.25889, eq. 6; Flow-GRPO, 2505.05470).
 
-    σ_t = a·√((1−t)/t), t floored at 1/K; drift v + ½σ²·score with score = (t·v − x)/(1−t); step
-    std σ·√dt. These marginals are the flow's for any σ_t, so that bounds of the step's std are
-    bounds of σ_t, and the drift is corrected for the bounded one: what is bounded is how fast
-    noise is renewed, not how wide actions spread. (In discrete time a floor above the noise that
-    is left, std_min > 1 − t − dt, still widens the last step by itself.)
+    σ_t = a·√((1−t)/t) with t at least 1/K. The drift is v + ½σ²·score with score = (t·v − x)/(1−t).
+    The step std is σ·√dt. The marginals equal the flow's for any σ_t. Bounds of the step's std
+    therefore bound σ_t, and the drift uses the bounded σ_t. They limit the rate of new noise, not
+    the spread of actions. In discrete time a bound std_min > 1 − t − dt still widens the last step.
 
     Args:
-        cfg: ``level`` is a.
+        cfg: ``noise_level`` is a.
         num_steps: K.
     """
 
@@ -93,7 +92,7 @@ class FlowSde(FlowOde):
         self.sigma = clamp_std(sigma, cfg, unit=math.sqrt(self.dt))
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """The Euler–Maruyama step."""
+        """Return the Euler–Maruyama kernel."""
         t, sigma = at_step(self.times, k, x), at_step(self.sigma, k, x)
         score = (t * prediction.out - x) / (1.0 - t)
         drift = prediction.out + 0.5 * sigma**2 * score
@@ -101,23 +100,22 @@ class FlowSde(FlowOde):
 
 
 class FlowCps(FlowOde):
-    """Coefficient-preserving sampling: as much noise is added as is taken out (arXiv 2509.05952).
+    """Coefficient-preserving sampling: adds as much noise as it removes (arXiv 2509.05952).
 
-    With action â = x + (1−t)·v and noise ε̂ = x − t·v estimated, t' = t + dt and angle πη/2:
-    mean = t'·â + (1−t')·cos(πη/2)·ε̂, std = (1−t')·sin(πη/2). A bound of the std turns the angle,
-    so that noise is still preserved, up to the angle at which all of it is new. The last step is
-    deterministic.
+    With action â = x + (1−t)·v, noise ε̂ = x − t·v, t' = t + dt and angle πη/2: mean = t'·â +
+    (1−t')·cos(πη/2)·ε̂, std = (1−t')·sin(πη/2). A bound of the std changes the angle, so the amount
+    of noise is preserved. At the largest angle all noise is new. The last step is deterministic.
 
     Args:
-        cfg: ``level`` is η.
+        cfg: ``noise_level`` is η.
         num_steps: K.
     """
 
     class Config(StdBounds):
-        """The share η of the noise that is drawn anew, in (0, 1]."""
+        """The share η of new noise, in (0, 1]."""
 
         noise_level: PositiveShare = 0.5
-        """Share η of the noise that is drawn anew."""
+        """Share η of new noise per step."""
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
@@ -132,7 +130,7 @@ class FlowCps(FlowOde):
         self.sin = torch.where(std == wanted, self.sin, std / rest)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """The law of the next state; exactly deterministic at the last step."""
+        """Return the kernel of the next state; the last step is deterministic."""
         t, cos, sin = (at_step(table, k, x) for table in (self.times, self.cos, self.sin))
         rest = at_step(1.0 - self.times - self.dt, k, x) * at_step(self.stochastic, k, x)
         act = self.predicted_action(k, x, prediction)
@@ -143,7 +141,7 @@ class FlowCps(FlowOde):
 class FlowNoise(FlowOde):
     """Euler steps with learnt Gaussian noise (ReinFlow, arXiv 2505.22094, section 4.1).
 
-    The raw noise level r (B, H, A) is squashed between the bounds in log variance; see
+    The raw noise level r (B, H, A) is squashed between the bounds in log variance, see
     ``learnt_std``.
 
     Args:
@@ -154,11 +152,11 @@ class FlowNoise(FlowOde):
     class Config(LearntStd):
         """Bounds of the learnt standard deviation, in normalised action units.
 
-        ``chunk_correlation`` correlates the noise of neighbouring actions of the chunk (see ``Kernel``).
+        ``chunk_correlation`` correlates the noise of neighbouring actions (see ``Kernel``).
         """
 
         std_min: Positive = 0.05
-        """Least learnt standard deviation, in normalised action units."""
+        """Smallest learnt standard deviation, in normalised action units."""
         std_max: Positive = 0.15
         """Largest learnt standard deviation, in normalised action units."""
         chunk_correlation: float = Field(default=0.0, ge=0.0, le=1.0)
@@ -172,7 +170,7 @@ class FlowNoise(FlowOde):
         self.cfg = cfg
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """Mean x + v·dt, std as learnt."""
+        """Return mean x + v·dt, with the learnt std."""
         del k
         std = learnt_std(prediction.noise, self.cfg)
         return Kernel(
@@ -181,51 +179,51 @@ class FlowNoise(FlowOde):
 
 
 class FlowPolicy(MatchingPolicy):
-    """A flow network under flow samplers; see ``DenoisingPolicy``.
+    """A flow network with flow samplers; see ``DenoisingPolicy``.
 
-    The network predicts the action â and the velocity follows, v = (â − x)/(1−t): where the
-    observation says nearly all, as in control, an unfinished network then gives a blurred action
-    and not leftover noise (x-prediction; Li and He 2025, arXiv 2511.13720). ``prediction_type: vel``
-    learns the velocity itself.
+    The network predicts the action â, and the velocity is v = (â − x)/(1−t). In control, the
+    observation determines most of the action. An undertrained network then predicts a blurred
+    action without residual noise (x-prediction; Li and He 2025, arXiv 2511.13720).
+    ``prediction_type: vel`` predicts the velocity directly.
     """
 
     family: ClassVar[str] = "flow"
 
     class Config(DenoisingPolicy.Config):
-        """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
+        """Exploration uses flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
         expected_prediction: ClassVar[str] = "vel"
         sampler: Annotated[Component[Sampler], component("samplers")] = default("flow_noise")
-        """Sampler under which the policy explores."""
+        """Sampler of exploration."""
         prediction_type: Literal["act", "vel"] = "act"
-        """What the network predicts: the action, or the velocity."""
+        """Network output: the action, or the velocity."""
 
     cfg: Config
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
-        """The ODE."""
+        """Return the ODE sampler."""
         return FlowOde(FlowOde.Config(), num_steps)
 
     def interpret(self, out: Tensor, x: Tensor, t: Tensor) -> Tensor:
-        """Network output → velocity; x (B, H, A) at t (B,), the gap to t = 1 floored."""
+        """Convert network output to velocity at x (B, H, A), t (B,), with 1 − t bounded below."""
         if self.cfg.prediction_type == "vel":
             return out
         return (out - x) / self.noise_fraction(t)[:, None, None]
 
     def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Standard normal noise, times uniform in [0, 1)."""
+        """Draw standard normal noise, and times uniform in [0, 1)."""
         noise = randn(act.shape, generator).to(act)
         return noise, torch.rand(len(act), generator=generator, device=generator.device).to(act)
 
     def noise_fraction(self, t: Tensor) -> Tensor:
-        """The gap 1 − t, floored: an error of the velocity times it is one of the action; (B,)."""
+        """1 − t with a lower bound, (B,): times a velocity error it is the action error."""
         return (1.0 - t).clamp(min=min(MIN_GAP, 1.0 / self.num_steps))
 
     def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Of conditional flow matching: v(x_t, t) − (act − noise), (B, H, A).
+        """Error of conditional flow matching: v(x_t, t) − (act − noise), (B, H, A).
 
-        Source: Lipman et al. 2023, arXiv 2210.02747, eq. 23. Where the action is predicted the
-        target's gap is floored like the velocity's.
+        Source: Lipman et al. 2023, arXiv 2210.02747, eq. 23. For action prediction, the target uses
+        the same lower bound of 1 − t as the velocity.
         """
         x = torch.lerp(noise, act, t[:, None, None])
         vel = self.interpret(self.net(x, t, embedding), x, t)

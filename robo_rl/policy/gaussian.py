@@ -39,44 +39,44 @@ class Gaussian:
         self.stochastic = torch.ones(num_steps, dtype=torch.bool)
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
-        """Zeros."""
+        """Return zeros of the given shape."""
         return torch.zeros(shape, device=None if generator is None else generator.device)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
-        """Mean as predicted."""
+        """Return the kernel with the predicted mean and the learnt std."""
         del k, x
         return Kernel(prediction.out, learnt_std(prediction.noise, self.cfg))
 
     def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
-        """The mean."""
+        """Return the mean."""
         del k, x
         return prediction.out
 
     def prediction_for(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
-        """``act`` as the mean."""
+        """Return ``act``, the mean."""
         del k, x
         return act
 
     def signal_and_noise(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """There is no noise in x: nothing to be guided."""
+        """Return coefficients 1 of the action and 0 of noise, so inpainting has no guidance."""
         del k
         return torch.ones_like(x[:, :1, :1]), torch.zeros_like(x[:, :1, :1])
 
 
 class StateIndependentNoise(nn.Module):
-    """One raw noise level an action element, whatever the observation."""
+    """One raw noise level per action element, independent of the observation."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.raw = nn.Parameter(torch.zeros(size))
 
     def forward(self, embedding: Tensor) -> Tensor:
-        """(B, C) → (B, size)."""
+        """Return the raw levels for embeddings (B, C): (B, size)."""
         return self.raw.expand(embedding.shape[0], -1)
 
 
 class GaussianPolicy(DenoisingPolicy):
-    """A mean network with state-independent noise; the family's K is 1."""
+    """A mean network with state-independent noise and one step, K = 1."""
 
     family: ClassVar[str] = "gaussian"
 
@@ -90,17 +90,17 @@ class GaussianPolicy(DenoisingPolicy):
         """Sampler, which bounds the noise."""
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
-        """The same sampler, whose mean is what evaluation takes."""
+        """Return a Gaussian sampler; evaluation takes its mean."""
         return Gaussian(Gaussian.Config(), num_steps)
 
     def decode_normalized(
         self, obs: dict[str, Tensor], noise: Tensor, plan: InpaintTarget | None = None
     ) -> Tensor:
-        """The mean, whatever the noise."""
+        """Return the mean; ``noise`` has no effect."""
         return super().decode_normalized(obs, torch.zeros_like(noise), plan)
 
     def make_noise_head(self) -> nn.Module:
-        """State-independent noise, as is usual in PPO."""
+        """Return state-independent noise, as is usual in PPO."""
         return StateIndependentNoise(self.horizon * self.act_spec.size)
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:

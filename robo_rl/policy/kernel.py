@@ -1,6 +1,6 @@
-"""The Gaussian law of one denoising step: draw, score, and the noise that a draw was made of.
+"""The Gaussian kernel of one denoising step: sampling, log-density, and recovery of the noise.
 
-Shapes: B rows, H horizon, A act_dim. A draw is mean + std·noise with noise of unit variance.
+Shapes: B rows, H horizon, A act_dim. A sample is mean + std·noise with noise of unit variance.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 @dataclass(frozen=True)
 class Kernel:
-    """The Gaussian law of x[k+1] given x[k]; ``std`` is 0 where the step is deterministic.
+    """The Gaussian law of x[k+1] given x[k]; ``std`` is 0 at deterministic steps.
 
-    With ``rho`` the noise runs along the horizon as a stationary first-order autoregression, so
-    that it moves a chunk instead of shaking it: noise[h] = ρ·noise[h−1] + √(1−ρ²)·ξ[h]. Densities
-    are those of each action given the ones before it, so that the first n of them sum to the
-    density of the chunk's first n actions.
+    With ``rho`` the noise along the horizon is a stationary first-order autoregression, which
+    shifts a chunk smoothly: noise[h] = ρ·noise[h−1] + √(1−ρ²)·ξ[h]. The density of each action is
+    conditional on the actions before it. The first n densities therefore sum to the log-density of
+    the first n actions.
 
-    With ρ = 1 the noise is one offset of the whole chunk, and what is scored is the offset alone,
-    the mean of x[k+1] − mean along the horizon as far as it is executed: few dimensions, so that
-    credit is found with few episodes. Under another mean it is a projection, not the (degenerate)
-    density: the gradient moves the executed part as a whole and says nothing of its shape.
+    With ρ = 1 the noise is one offset of the whole chunk. The score is then that of the offset: the
+    mean of x[k+1] − mean over the executed actions. The offset has few dimensions, so advantage
+    estimates need few episodes. Under another mean this is a projection, not the degenerate
+    density. The gradient shifts the executed part as a whole and does not change its shape.
 
     Args:
         mean: (B, H, A).
         std: Broadcastable to mean.
         rho: Correlation of neighbouring actions' noise, in [0, 1].
-        executed: E ≤ H, how many actions of the chunk are executed; all if not given.
+        executed: E ≤ H, number of executed actions of the chunk; None means all.
     """
 
     mean: Tensor
@@ -41,24 +41,24 @@ class Kernel:
     executed: int | None = None
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
-        """Draw x[k+1], (B, H, A); gradients reach mean and std (a reparameterised draw)."""
+        """Sample x[k+1], (B, H, A), reparameterised: gradients reach mean and std."""
         noise = randn(self.mean.shape, generator).to(self.mean)
         return self.mean + self.scale() * self._correlated(noise)
 
     def noise(self, x_next: Tensor) -> Tensor:
-        """The noise that x_next is made of, (x_next − mean)/std: (B, H, A), 0 where std is 0.
+        """Return the noise of x_next, (x_next − mean)/std: (B, H, A), 0 where std is 0.
 
-        With ρ = 1 it is that of the offset, the same along the horizon.
+        With ρ = 1 it is the offset's noise, constant along the horizon.
         """
         z = (x_next - self.mean) / torch.where(self.std > 0, self.scale(), 1.0)
         z = z if self.rho < 1.0 else self._offset(z).expand_as(z)
         return torch.where(self.std > 0, z, 0.0)
 
     def given_previous_noise(self, before: Tensor, beta: Tensor) -> Kernel:
-        """The law if the noise is β·before + √(1−β²)·fresh, given the noise ``before``.
+        """Return the law for noise β·before + √(1−β²)·fresh, conditional on ``before``.
 
-        Where ``before`` is a standard draw of its own kernel the noise has unit variance again:
-        over all that may have come before the law is this kernel's.
+        If ``before`` is standard normal, the noise has unit variance again, and the marginal law is
+        this kernel.
 
         Args:
             before: (B, H, A), from ``noise``.
@@ -70,7 +70,7 @@ class Kernel:
     def log_prob(self, x_next: Tensor) -> Tensor:
         """Log-density of each action of x_next given those before, per element: (B, H, A).
 
-        It is 0 where the step is deterministic.
+        It is 0 at deterministic steps.
         """
         random, std = self._random(), torch.where(self.std > 0, self.scale(), 1.0)
         z = self._white((x_next - self.mean) / std)
@@ -80,7 +80,7 @@ class Kernel:
     def entropy(self) -> Tensor:
         """Differential entropy of each action given those before, in nats: (B, H, A).
 
-        ½·ln(2πe·σ²) of what is its own; 0 where the step is deterministic.
+        ½·ln(2πe·σ²) of the conditional std; 0 at deterministic steps.
         """
         std = torch.where(self.std > 0, self.scale(), 1.0)
         spread = 0.5 + LOG_SQRT_2PI + std.log() + self._log_fresh(self.mean)
@@ -89,7 +89,7 @@ class Kernel:
     def kl(self, other: Kernel) -> Tensor:
         """KL(self ‖ other) in closed form, by the chain rule along the horizon: (B, H, A).
 
-        Both must have the same ``rho``; 0 where either is deterministic.
+        Both kernels must have the same ``rho``; 0 where either is deterministic.
         """
         ours, theirs = (torch.where(k.std > 0, k.scale(), 1.0) for k in (self, other))
         gap = (self.mean - other.mean) / theirs
@@ -100,10 +100,11 @@ class Kernel:
         return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
 
     def kl_shape_term(self, other: Kernel) -> Tensor:
-        """What ``kl`` does not see with ρ = 1: half the squares by which the shapes differ.
+        """The part of the KL that ``kl`` omits with ρ = 1: squared differences in shape, (B, H, A).
 
-        ½·((μ − μ')/σ' less its mean over what is executed)², (B, H, A): with it the sum of ``kl``
-        over that part is 0 only where the means are the same. 0 for ρ < 1, whose ``kl`` sees all.
+        ½·((μ − μ')/σ' minus its mean over the executed actions)². With this term, the sum over the
+        executed actions is 0 only if the means are equal. It is 0 for ρ < 1, where ``kl`` is
+        complete.
         """
         if self.rho < 1.0:
             return torch.zeros_like(self.mean)
@@ -112,11 +113,11 @@ class Kernel:
         return torch.where(both, 0.5 * (gap - self._offset(gap)).square(), 0.0)
 
     def scale(self) -> Tensor:
-        """The noise's std: with ρ = 1 that of the offset, the geometric mean along the horizon."""
+        """Std of the noise; with ρ = 1 that of the offset, the geometric mean along the horizon."""
         return self.std if self.rho < 1.0 else self.std.log().mean(dim=1, keepdim=True).exp()
 
     def _random(self) -> Tensor:
-        """Elements that have a density; with ρ = 1 the first action's stands for the offset."""
+        """Mask of elements with a density; with ρ = 1 only the first action, for the offset."""
         random = (self.std > 0).expand_as(self.mean)
         if self.rho < 1.0:
             return random
@@ -132,7 +133,7 @@ class Kernel:
         return torch.stack(steps, dim=1)
 
     def _white(self, z: Tensor) -> Tensor:
-        """Undo ``_correlated``; with ρ = 1 the offset, for every action."""
+        """Invert ``_correlated``; with ρ = 1 return the offset for every action."""
         if self.rho == 0.0:
             return z
         if self.rho == 1.0:
@@ -141,11 +142,11 @@ class Kernel:
         return torch.cat([z[:, :1], (z[:, 1:] - self.rho * z[:, :-1]) / fresh], dim=1)
 
     def _offset(self, z: Tensor) -> Tensor:
-        """The mean over the actions that are executed: (B, 1, A)."""
+        """Mean over the executed actions: (B, 1, A)."""
         return z[:, : self.executed].mean(dim=1, keepdim=True)
 
     def _log_fresh(self, like: Tensor) -> Tensor:
-        """Log of the share of each action's std that is its own: 0, then ½·ln(1−ρ²); (1, H, 1)."""
+        """Log share of new noise in each action's std: 0, then ½·ln(1−ρ²); (1, H, 1)."""
         own = 0.5 * math.log(1.0 - self.rho**2) if self.rho < 1.0 else 0.0
         share = like.new_full((1, like.shape[1], 1), own)
         share[:, 0] = 0.0
@@ -153,7 +154,7 @@ class Kernel:
 
 
 def _before(x: Tensor, first: Tensor) -> Tensor:
-    """Each step's predecessor along the horizon; the first keeps ``first``."""
+    """Shift by one along the horizon; the first element is that of ``first``."""
     return torch.cat([first[:, :1], x[:, :-1]], dim=1)
 
 

@@ -9,11 +9,11 @@ from robo_rl.policy.flow import FlowPolicy
 
 
 def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
-    """A one-step flow policy of the teacher's sizes, specs and normaliser.
+    """Return a one-step flow policy with the teacher's sizes, specs and normaliser.
 
-    It is warm-started with the teacher's network where that is a flow: one Euler step of the
-    whole unit of time from the velocity at t = 0, which is what a rectified flow would need no
-    training for. Other families lend their network's weights all the same, as features.
+    The student starts from the teacher's network weights. For a flow teacher this is one Euler step
+    over the whole unit of time with the velocity at t = 0, which is exact for a rectified flow. For
+    other families the weights serve as pretrained features.
 
     Args:
         teacher: Any denoising policy.

@@ -1,8 +1,8 @@
-"""Numbers of a config that change over training.
+"""Config numbers that change over training.
 
 A field of a type such as ``Positive`` takes ``0.1`` or ``{start: 0.24, end: 0.2, hold: 0.35}``.
-What is built from a config sees the number for one moment of training: ``at_progress`` puts it
-in, so that samplers need not know of time.
+``at_progress`` replaces schedules by their values at one moment of training. Samplers built from
+the result need no time.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _Config = TypeVar("_Config", bound=ConfigModel)
 
 
 class Schedule(ConfigModel):
-    """From ``start`` to ``end`` over training, the first ``hold`` of which stays at ``start``.
+    """A value from ``start`` to ``end`` over training; it stays at ``start`` for share ``hold``.
 
-    ReinFlow's ``learn_decay`` of σ_max (arXiv 2505.22094, appendix) is ``hold: 0.35`` and a
-    cosine to ``end`` = 0.3·σ_min + 0.7·σ_max.
+    ReinFlow's ``learn_decay`` of σ_max (arXiv 2505.22094, appendix) is ``hold: 0.35`` and a cosine
+    to ``end`` = 0.3·σ_min + 0.7·σ_max.
     """
 
     start: float
@@ -29,12 +29,12 @@ class Schedule(ConfigModel):
     end: float
     """Value at the end of training."""
     hold: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Share of training at the start over which the value stays ``start``."""
+    """Share of training at the start with the constant value ``start``."""
     shape: Literal["cosine", "linear"] = "cosine"
-    """Shape of the course from ``start`` to ``end``."""
+    """Shape of the curve from ``start`` to ``end``."""
 
     def value_at(self, progress: float) -> float:
-        """The value when this share of training, in [0, 1], is done."""
+        """Return the value at this share of training, in [0, 1]."""
         share = min(max((progress - self.hold) / (1.0 - self.hold), 0.0), 1.0)
         if self.shape == "cosine":
             share = 0.5 * (1.0 - math.cos(math.pi * share))
@@ -48,7 +48,7 @@ def _kind(value: Any) -> str:
 _Schedule = Annotated[Schedule, Tag("schedule")]
 _BY_KIND = Discriminator(_kind)
 
-# Numbers within limits, or schedules whose values are.
+# Numbers within limits, or schedules with values within these limits.
 NonNegative = Annotated[Annotated[float, Field(ge=0.0), Tag("number")] | _Schedule, _BY_KIND]
 Positive = Annotated[Annotated[float, Field(gt=0.0), Tag("number")] | _Schedule, _BY_KIND]
 Share = Annotated[Annotated[float, Field(ge=0.0, le=1.0), Tag("number")] | _Schedule, _BY_KIND]
@@ -61,7 +61,7 @@ ShareBelowOne = Annotated[
 
 
 class Scheduled(ConfigModel):
-    """Base of a config with numbers that may be schedules: it must be valid all the way."""
+    """Base of a config with numbers that may be schedules; checks them over all of training."""
 
     @model_validator(mode="after")
     def _is_valid_all_the_way(self) -> Self:
@@ -77,7 +77,7 @@ class Scheduled(ConfigModel):
 
 
 def is_scheduled(cfg: ConfigModel) -> bool:
-    """Whether any number of it changes over training."""
+    """Whether any number of the config is a schedule."""
     return any(isinstance(value, Schedule) for _, value in cfg)
 
 
@@ -93,5 +93,5 @@ def at_progress(cfg: _Config, progress: float) -> _Config:
 
 
 def start_value(value: float | Schedule) -> float:
-    """The number; of a schedule that nobody resolved, its start."""
+    """Return the number, or the start of a schedule."""
     return value.start if isinstance(value, Schedule) else value

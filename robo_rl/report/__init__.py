@@ -1,4 +1,4 @@
-"""``report.html``: the whole run on one page that needs nothing but itself."""
+"""Writes ``report.html``, a self-contained page of the whole run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PAGE = "report.html"
 
 
 def write_report(run_dir: str | Path, summary: Mapping[str, Any]) -> Path:
-    """Write the page of a run, finished or not.
+    """Write the report page of a finished or unfinished run.
 
     Args:
         run_dir: ``runs/<name>``, see ``run_record``.
-        summary: Facts for the head of the page; what is no number or text is left out.
+        summary: Facts for the header; only numbers and text are shown.
 
     Returns:
         Path of the page.

@@ -1,4 +1,4 @@
-"""The export bundle on the page: latency, parity, and the contract that a robot must meet."""
+"""Bundle sections of the page: latency, parity, and the contract that a robot must meet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from robo_rl.report.html import Html, el, join
 
 
 def sections(bundle: Bundle) -> Iterator[Html]:
-    """The sections, in the page's order."""
+    """Return the sections in the page's order."""
     yield _latency(bundle.manifest)
     yield _parity(bundle.manifest)
     yield _contract(bundle.manifest)

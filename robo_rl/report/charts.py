@@ -1,4 +1,4 @@
-"""Figures as inline SVG in the page's own colours, so that they follow a light or dark scheme."""
+"""Figures as inline SVG in the page's own colours, which follow a light or dark scheme."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT = 440, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 30
 _MAX_POINTS = 400
 _NEIGHBOURHOODS = 20  # a running mean spans about a tenth of the curve
-_LOG_FROM = 50.0  # a ratio of largest to smallest
+_LOG_FROM = 50.0  # ratio of largest to smallest value
 _TINY = 1e-9
 
 
@@ -28,7 +28,7 @@ class Curve(NamedTuple):
 
 
 class ChartAxis(NamedTuple):
-    """Range and ticks; a logarithmic one counts in powers of ten."""
+    """Range and ticks of an axis; the range of a logarithmic axis is in powers of ten."""
 
     low: float
     high: float
@@ -36,13 +36,13 @@ class ChartAxis(NamedTuple):
     log: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value lies in the range, from 0 to 1."""
+        """Return the position of a value in the range, from 0 to 1."""
         value = math.log10(value) if self.log else value
         return (value - self.low) / (self.high - self.low)
 
 
 def line_chart(curve: Curve) -> Html:
-    """A polyline of all points and a bold one of their running mean."""
+    """Return a polyline of all points and a bold polyline of their running mean."""
     xs, ys = zip(*curve.points, strict=True)
     x_axis = linear_axis(min(xs), max(xs), tight=True)
     y_axis = _y_axis(min(ys), max(ys), percent=curve.percent)
@@ -66,7 +66,7 @@ def line_chart(curve: Curve) -> Html:
 
 
 def interval_bar(value: float, low: float, high: float) -> Html:
-    """A share in [0, 1] as a dot with its interval, on a line that is as wide as its place."""
+    """Draw a fraction in [0, 1] as a dot with its interval, over the full width."""
     marks = [_line("0%", 14, "100%", 14, "track")]
     marks += [_line(f"{x}%", 10, f"{x}%", 18, "track") for x in (0, 25, 50, 75, 100)]
     ends = f"{low:.2%}", f"{high:.2%}"
@@ -110,7 +110,7 @@ def _y_axis(low: float, high: float, *, percent: bool) -> ChartAxis:
 
 
 def linear_axis(low: float, high: float, *, tight: bool = False) -> ChartAxis:
-    """About four round ticks; tight keeps the range at the data."""
+    """Return an axis with about four round ticks; ``tight`` keeps the range at the data."""
     if high - low <= 1e-9 * max(abs(low), abs(high), _TINY):
         pad = abs(low) if abs(low) > _TINY else 1.0
         low, high = (low, low + pad) if tight else (low - pad, low + pad)
@@ -130,7 +130,7 @@ def _thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]
 
 
 def _smooth(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Mean over neighbours on both sides, so that it does not lag."""
+    """Return the centred running mean, which has no lag."""
     half = len(points) // _NEIGHBOURHOODS
     sums = [0.0, *itertools.accumulate(y for _, y in points)]
     smooth: list[tuple[float, float]] = []

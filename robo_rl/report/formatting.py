@@ -1,6 +1,6 @@
-"""How the numbers of a stage's report are written out.
+"""Formats the numbers of a stage's report.
 
-A number is a plain one, or a mapping of value, low, high, n, unit and protocol.
+A number is a plain number, or a mapping of value, low, high, n, unit and protocol.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-_GROUP = "\u202f"  # a narrow space that does not break
+_GROUP = "\u202f"  # narrow no-break space
 
 
 def part_of(number: Any, key: str) -> Any:
-    """A field of a number that is a mapping; None where it has none."""
+    """Return a field of a number that is a mapping; None if absent."""
     return number.get(key) if isinstance(number, Mapping) else None
 
 
 def value_of(number: Any) -> float | None:
-    """The finite value of a number; None where it has none, as a text has."""
+    """Return the finite value of a number; None for text and non-finite values."""
     value = number.get("value") if isinstance(number, Mapping) else number
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -26,20 +26,20 @@ def value_of(number: Any) -> float | None:
 
 
 def is_share(number: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is a share of n, to be shown in per cent."""
+    """Return whether the number is a fraction of n, which is shown in per cent."""
     value = value_of(number)
     known = part_of(number, "unit") == "1" and part_of(number, "n") is not None
     return known and value is not None and 0.0 <= value <= 1.0
 
 
 def interval_of(number: Any) -> tuple[float, float] | None:
-    """Low and high ends; None where it has none."""
+    """Return the ends (low, high) of the interval; None if absent."""
     low, high = value_of(part_of(number, "low")), value_of(part_of(number, "high"))
     return None if low is None or high is None else (low, high)
 
 
 def format_number(value: float, number: Any) -> str:
-    """A value of this number, or an end of its interval, with its unit."""
+    """Format a value of this number, or an end of its interval, with its unit."""
     if is_share(number):
         return f"{value:.1%}"
     unit = part_of(number, "unit") or "1"
@@ -47,21 +47,21 @@ def format_number(value: float, number: Any) -> str:
 
 
 def format_plain(value: Any) -> str:
-    """Four significant digits; whole numbers in full, in groups."""
+    """Format with four significant digits; integers in full with digit groups."""
     if isinstance(value, int):
         return f"{value:,}".replace(",", _GROUP)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def format_duration(seconds: float) -> str:
-    """In seconds, minutes or hours."""
+    """Format a duration in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def format_short(value: float) -> str:
-    """A number in few characters: ``1.2M``, ``300k``, ``0.05``, ``2e-05``."""
+    """Format a number in few characters: ``1.2M``, ``300k``, ``0.05``, ``2e-05``."""
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.4g}{suffix}"

@@ -1,4 +1,4 @@
-"""The head of the page: the run, the road of its stages, and what was waived or failed on it."""
+"""Header of the page: the run, its stages, and waived or failed gates."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _NO_FACTS = {
     "directory",
     "report",
     "bundle",
-}  # the name stands above, paths are of one machine
+}  # the name is the heading; paths depend on the machine
 
 
 def header(name: str, run: RunRecord, summary: Mapping[str, Any]) -> Html:
-    """Name and facts of the run."""
+    """Return the heading with name and facts of the run."""
     seconds = sum(float(stage.report.get("seconds") or 0) for stage in run.stages)
     steps = [stage.numbers.get("env_steps") for stage in run.stages]
     total = sum(value for value in steps if isinstance(value, (int, float)))
@@ -47,7 +47,7 @@ def header(name: str, run: RunRecord, summary: Mapping[str, Any]) -> Html:
 
 
 def stage_timeline(run: RunRecord) -> Html:
-    """The stages in order, with status, success, time and gate."""
+    """Return the stages in order, with status, success, time and gate."""
     stops = [_stop(stage) for stage in run.stages]
     for name in run.pending_stages:
         pill = el("span", "to come", cls="pill")
@@ -75,7 +75,7 @@ def _stop(stage: StageRecord) -> Html:
 
 
 def _earlier(stage: StageRecord) -> Iterator[Html]:
-    """What the gate said under other evaluation settings."""
+    """Return the gate results under other evaluation settings."""
     for before in stage.earlier_gate:
         of = f"{before['eval'].get('episodes')} episodes from seed {before['eval'].get('seed')}"
         text = f"earlier, of {of}: {before['gate'].get('detail', '')}"
@@ -83,7 +83,7 @@ def _earlier(stage: StageRecord) -> Iterator[Html]:
 
 
 def _headline(stage: StageRecord) -> Iterator[Html]:
-    """The stage's success, or else its first share, or else its first number."""
+    """Return the stage's success, else its first fraction, else its first number."""
     numbers = {name: value for name, value in stage.numbers.items() if value_of(value) is not None}
     for name in sorted(numbers, key=lambda name: (name != "success", not is_share(numbers[name]))):
         number, n = numbers[name], part_of(numbers[name], "n")
@@ -96,7 +96,7 @@ def _headline(stage: StageRecord) -> Iterator[Html]:
 
 
 def alerts(run: RunRecord, bundle: Bundle | BundleError | None) -> Iterator[Html]:
-    """What did not pass."""
+    """Return an alert for each stage that did not pass and for a bundle that does not load."""
     for stage in run.stages:
         if (status := stage.report.get("status")) in ("waived", "failed", "cannot tell"):
             gate, waiver = stage.gate, stage.gate.get("waiver")

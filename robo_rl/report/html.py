@@ -1,4 +1,4 @@
-"""HTML by construction: text is escaped unless it is markup that was built here."""
+"""Builds HTML; all text is escaped unless it is ``Html``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import html
 
 
 class Html(str):
-    """Markup: ``el`` puts it in as it is."""
+    """Markup that ``el`` inserts without escaping."""
 
     __slots__ = ()
 
 
 def el(name: str, /, *children: object, cls: str = "", **attributes: object) -> Html:
-    """An element; children that are no ``Html`` are escaped, None is left out.
+    """Return an element; children that are not ``Html`` are escaped, None is left out.
 
-    Attributes: ``cls`` is the class, ``_`` in a name is ``-``, True stands alone, None is left out.
+    Attributes: ``cls`` is the class, ``_`` in a name becomes ``-``, True gives an attribute without
+    value, None is left out.
     """
     named = {"class": cls or None, **{key.replace("_", "-"): v for key, v in attributes.items()}}
     head = "".join(
@@ -26,7 +27,7 @@ def el(name: str, /, *children: object, cls: str = "", **attributes: object) -> 
 
 
 def join(*children: object) -> Html:
-    """Children side by side."""
+    """Concatenate children; text is escaped, None is left out."""
     return Html(
         "".join(
             child if isinstance(child, Html) else html.escape(str(child))
@@ -37,5 +38,5 @@ def join(*children: object) -> Html:
 
 
 def void(name: str, /, **attributes: str) -> Html:
-    """An element that has no content, such as ``meta``."""
+    """Return an element without content, such as ``meta``."""
     return Html(el(name, **attributes).removesuffix(f"</{name}>"))

@@ -1,4 +1,4 @@
-"""Named lines in one figure, as an SVG file that stands by itself."""
+"""Draws named lines in one figure, as a stand-alone SVG file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLOURS = (
 
 
 class FigureFrame(NamedTuple):
-    """What lines are drawn into; the vertical axis counts in percent, or plainly."""
+    """Title and axes of a figure; the vertical axis is in per cent if ``percent``."""
 
     title: str
     x_name: str
@@ -28,7 +28,7 @@ class FigureFrame(NamedTuple):
 
 
 def lines_figure(frame: FigureFrame, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """The SVG of lines by name; one without points is in the legend alone."""
+    """Return the SVG of named lines; a line without points appears only in the legend."""
     parts = [
         el("rect", width=_WIDTH, height=_HEIGHT, fill="white"),
         _text(_LEFT, 18, frame.title, "start", weight="600"),
@@ -56,7 +56,7 @@ def lines_figure(frame: FigureFrame, lines: Mapping[str, Sequence[tuple[float, f
 
 
 def _rules(frame: FigureFrame) -> Iterator[Html]:
-    """Rules, ticks and names."""
+    """Return grid lines, ticks and axis names."""
     for tick in frame.y.ticks:
         y, name = _y(frame.y, tick), f"{tick:.0%}" if frame.percent else format_short(tick)
         yield _rule(_LEFT, _WIDTH - _RIGHT, y, "#ddd", 1)

@@ -1,4 +1,4 @@
-"""The page as a whole, and what stands at its foot."""
+"""Assembles the report page, with configuration and provenance at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robo_rl.report.run_record import RunRecord
 
 
 def page(run: RunRecord, summary: Mapping[str, Any]) -> str:
-    """The page as a document; the same run gives the same text."""
+    """Return the page as an HTML document; it is a pure function of the run."""
     name = summary.get("name") or run.info.get("name") or "run"
     style = Html(resources.files("robo_rl.report").joinpath("page.css").read_text())
     head = el(
@@ -67,7 +67,7 @@ def _provenance(run: RunRecord, bundle: Bundle | BundleError | None) -> Html:
 
 
 def _world(run: RunRecord) -> dict[str, Any]:
-    """The parts of the world that the newest stage was made in."""
+    """Return the parts of the world that the newest stage recorded."""
     reports = [stage.report for stage in run.stages]
     found = reports[-1].get("world") if reports else None
     if not isinstance(found, Mapping) or not found:

@@ -1,4 +1,4 @@
-"""What came out: success with intervals, learning curves, videos, and all numbers."""
+"""Results on the page: success with intervals, learning curves, videos, and all numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_MEDIA_BYTES = 24 << 20
 
 
 def success(run: RunRecord) -> Html | None:
-    """Success of every stage with its interval, a card a protocol."""
+    """Return each stage's success with its interval, one card per protocol."""
     groups: dict[str, list[tuple[str, Any]]] = {}
     for stage in run.stages:
         number = stage.numbers.get("success")
@@ -47,7 +47,7 @@ def _interval_card(protocol: str, rows: list[tuple[str, Any]]) -> Html:
 
 
 def curves(run: RunRecord) -> Html | None:
-    """The figures that stages ask for."""
+    """Return the figures that the stages' reports request."""
     figures: list[Html] = []
     for stage in run.stages:
         for name, (x_name, points) in stage.curves().items():
@@ -62,7 +62,7 @@ def curves(run: RunRecord) -> Html | None:
 
 
 def videos(run: RunRecord) -> Html | None:
-    """The videos of all stages side by side."""
+    """Return the videos of all stages side by side."""
     figures = [
         _video(stage, path)
         for stage in run.stages
@@ -87,7 +87,7 @@ def _video(stage: StageRecord, path: Path) -> Html:
 
 
 def numbers(run: RunRecord) -> Html | None:
-    """Everything that the stages report, in a table."""
+    """Return a table of all numbers in the stages' reports."""
     rows = [
         el(
             "tr",

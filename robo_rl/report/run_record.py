@@ -1,4 +1,4 @@
-"""What a run directory holds, read leniently: a page about a run must not fail where the run did.
+"""Lenient reader of a run directory, so that a failed run still gets a page.
 
 ``runs/<name>/{run.json, config.yaml, <NN-stage>/{report.json, metrics.jsonl, …}}``.
 """
@@ -17,15 +17,15 @@ import yaml
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.core.errors import BundleError
 
-_DRAWABLE = 1e100  # a larger one, NaN included, is no point of a curve
+_DRAWABLE = 1e100  # curves leave out larger values and NaN
 
 
 @dataclass(frozen=True)
 class StageRecord:
-    """One stage that is done, and what it reported.
+    """A finished stage and its report.
 
     Args:
-        directory: Its own.
+        directory: Directory of the stage.
         report: ``report.json``: stage, status, seconds, numbers, gate, files, curves, artifacts.
     """
 
@@ -39,7 +39,7 @@ class StageRecord:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """Name → number, or value with interval; a mapping of numbers is taken apart."""
+        """Name → number, or value with interval; nested mappings are flattened."""
         found: dict[str, Any] = {}
         for name, number in _mapping(self.report.get("numbers")).items():
             parts = _mapping(number)
@@ -51,18 +51,18 @@ class StageRecord:
 
     @property
     def gate(self) -> dict[str, Any]:
-        """The gate, empty where there is none."""
+        """The gate; empty without one."""
         return _mapping(self.report.get("gate"))
 
     @property
     def earlier_gate(self) -> list[dict[str, dict[str, Any]]]:
-        """What the gate said before, under other evaluation settings: ``eval`` and ``gate``."""
+        """Gate results under other evaluation settings: ``eval`` and ``gate``."""
         found: Any = self.report.get("earlier")
         each = [_mapping(item) for item in found] if isinstance(found, list) else []
         return [{name: _mapping(item.get(name)) for name in ("eval", "gate")} for item in each]
 
     def files(self, *suffixes: str) -> list[Path]:
-        """The files of these kinds that it shows; none from outside its directory."""
+        """Return the report's files with these suffixes that lie in the stage's directory."""
         root = self.directory.resolve()
         paths = [
             (root / str(name)).resolve() for name in _mapping(self.report.get("files")).values()
@@ -74,7 +74,7 @@ class StageRecord:
         ]
 
     def curves(self) -> dict[str, tuple[str, list[tuple[float, float]]]]:
-        """Name → (name of x, points in order of x), of those that have any."""
+        """Return name → (name of x, points in order of x), for curves with points."""
         found: dict[str, tuple[str, list[tuple[float, float]]]] = {}
         for name, axes in _mapping(self.report.get("curves")).items():
             x_name, y_name = str(axes.get("x", "")), str(axes.get("y", ""))
@@ -98,8 +98,8 @@ class RunRecord:
     Args:
         info: ``run.json``: name, seed, versions, machine.
         config: Text of the resolved config.
-        stages: Those that are done.
-        pending_stages: Names of those that are not.
+        stages: Finished stages.
+        pending_stages: Names of the unfinished stages.
     """
 
     info: Mapping[str, Any]
@@ -109,7 +109,7 @@ class RunRecord:
 
     @staticmethod
     def read(directory: Path) -> RunRecord:
-        """Read what is there."""
+        """Read the existing files of a run directory."""
         info, config = directory / "run.json", directory / "config.yaml"
         text = config.read_text() if config.is_file() else ""
         done = sorted(path.parent for path in directory.glob("[0-9][0-9]-*/report.json"))
@@ -124,7 +124,7 @@ class RunRecord:
         )
 
     def bundle(self) -> Bundle | BundleError | None:
-        """The newest bundle, or why it does not load; None where no stage made one."""
+        """Return the newest bundle, or its load error; None if no stage has made one."""
         for stage in reversed(self.stages):
             name = _mapping(stage.report.get("artifacts")).get("bundle")
             if name is None:
@@ -145,7 +145,7 @@ def _planned(config: str) -> list[str]:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """A JSON object; empty where it is none, as the last line of a run that was killed may be."""
+    """Parse a JSON object; empty on a syntax error, such as in the last line of a killed run."""
     try:
         return _mapping(json.loads(text))
     except ValueError:

@@ -1,1 +1,1 @@
-"""Intervals, comparisons, power."""
+"""Statistics: intervals, comparisons, power."""

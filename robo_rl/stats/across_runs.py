@@ -1,9 +1,9 @@
-"""What several runs prove together, of one task or of many: means, and intervals over seeds.
+"""Means and intervals over several runs (seeds), of one task or several.
 
-Of a handful of runs a bootstrap knows too little: that of three cannot leave their range, which
-holds the truth three times in four. So runs get Student's interval, of one task or of many, no
-narrower than their episodes allow; what is no mean gets it about the bootstrap's spread. Floor 1:
-numpy, and scipy where a quantile is needed.
+A bootstrap is too narrow for few runs. With three runs it stays within their range, which covers
+the truth with probability 3/4. Means of runs therefore get Student's interval, at least as wide as
+their episodes imply. Other statistics get Student's interval with the bootstrap's standard error.
+Floor 1: numpy, and scipy for quantiles.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def student_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Interval of the mean over tasks of the means of runs that are drawn alike; needs scipy.
+    """Student's interval of the mean over tasks of the means over runs; needs scipy.
 
     Args:
         values: (runs, tasks), at least two runs; a vector is the runs of one task.
         confidence: Two-sided.
 
-    Source: Student, Biometrika 6 (1908): mean ± t·s/√n, t of n − 1 degrees of freedom; of several
-        tasks with the degrees of freedom of ``_freedom``.
+    Source: Student, Biometrika 6 (1908): mean ± t·s/√n, t of n − 1 degrees of freedom. Several
+    tasks use the degrees of freedom of ``_freedom``.
     """
     table = _table(values)
     own = table.var(axis=0, ddof=1) / len(table)
@@ -37,14 +37,15 @@ def student_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
 
 
 def rate_interval(rates: ArrayLike, episodes: int, confidence: float = 0.95) -> Interval:
-    """Interval of the mean success rate of runs, over tasks where there are several; needs scipy.
+    """Interval of the mean success rate of runs, over one task or several; needs scipy.
 
-    Student's knows how runs differ, Wilson's of all their episodes how little an episode says; at
-    either end the farther one counts. Of 3 to 5 runs near 1 (0.95 ± 0.07) it covers 90 to 91 %.
+    Student's interval holds the variation of runs. Wilson's interval of all episodes holds the
+    variation of episodes. Each end is the wider one of the two. For 3 to 5 runs near 1 (0.95 ±
+    0.07) the coverage is 90 to 91 %.
 
     Args:
         rates: (runs, tasks), at least two runs; a vector is the runs of one task.
-        episodes: Of all runs together, as many of each; 0 where that is unknown.
+        episodes: Total episodes of all runs, equally many per run; 0 if unknown.
         confidence: Two-sided.
     """
     table = _table(rates)
@@ -63,22 +64,23 @@ def spread_interval(
     confidence: float = 0.95,
     generator: np.random.Generator | int = 0,
 ) -> Interval:
-    """Interval of a statistic that is no mean, of few runs: Student's about the bootstrap's spread.
+    """Student's interval of a statistic other than the mean, with the bootstrap's standard error.
 
-    statistic ± t·√(n/(n − 1))·s, s the standard deviation over resamples within tasks, t as of
-    ``student_interval``. Simulated, that of an ``iqm`` covers 93 to 97 % where 95 are stated (3 to
-    10 runs, 1 to 6 tasks), and the percentiles of the same resamples 76 to 94 %. Needs scipy.
+    statistic ± t·√(n/(n − 1))·s. s is the standard deviation over resamples within tasks, and t is
+    as in ``student_interval``. In simulation, this interval of an ``iqm`` covers 93 to 97 % at a
+    nominal 95 % (3 to 10 runs, 1 to 6 tasks). Percentiles of the same resamples cover 76 to 94 %.
+    Needs scipy.
 
     Args:
         scores: (runs, tasks), at least two runs; a vector is the runs of one task.
-        statistic: Of an array like scores, for example ``iqm``.
+        statistic: Maps an array like scores to a number, for example ``iqm``.
         reps: Number of resamples.
         confidence: Two-sided.
-        generator: Or its seed.
+        generator: Random generator, or its seed.
 
-    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), §12.2 on Student's
-        interval about a bootstrap's standard error, and §5.3: the variance of a resampled mean is
-        (n − 1)/n of what is estimated without bias.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993). §12.2 is Student's
+    interval with a bootstrap standard error. By §5.3 the variance of a resampled mean is (n − 1)/n
+    of the unbiased estimate.
     """
     table = _table(scores)
     drawn = _resampled(table, statistic, reps, generator)
@@ -89,10 +91,10 @@ def spread_interval(
 
 
 def iqm(x: ArrayLike) -> float:
-    """Interquartile mean: the mean of what is left without the lowest and the highest quarter.
+    """Interquartile mean: the mean without the lowest and the highest quarter.
 
     Source: Agarwal et al., Deep reinforcement learning at the edge of the statistical precipice,
-        NeurIPS 2021; ⌊n/4⌋ values are cut at either end, as their library does.
+    NeurIPS 2021; ⌊n/4⌋ values are cut at either end, as in their library.
     """
     ordered = np.sort(np.asarray(x, dtype=np.float64), axis=None)
     cut = num_trimmed(len(ordered))
@@ -100,7 +102,7 @@ def iqm(x: ArrayLike) -> float:
 
 
 def num_trimmed(size: int) -> int:
-    """How many of so many values the interquartile mean leaves out at either end."""
+    """Number of values that the interquartile mean of ``size`` values cuts at either end."""
     return size // 4
 
 
@@ -116,26 +118,26 @@ def stratified_bootstrap(
 
     Args:
         scores: (runs, tasks); a vector is the runs of one task.
-        statistic: Of an array like scores, for example ``iqm``.
+        statistic: Maps an array like scores to a number, for example ``iqm``.
         reps: Number of resamples.
         confidence: Two-sided.
-        generator: Or its seed.
+        generator: Random generator, or its seed.
 
-    Source: Agarwal et al. 2021 (see ``iqm``), §4.1: runs are drawn with replacement within
-        each task. Of few runs it is too narrow; see ``spread_interval``.
+    Source: Agarwal et al. 2021 (see ``iqm``), §4.1: runs are drawn with replacement within each
+    task. It is too narrow for few runs; see ``spread_interval``.
     """
     return _percentiles(_resampled(_table(scores), statistic, reps, generator), confidence)
 
 
 def probability_of_improvement(new: ArrayLike, ref: ArrayLike) -> float:
-    """How likely a run of new beats one of ref on a task drawn at random; a tie counts one half.
+    """Probability that a run of new beats one of ref on a random task; a tie counts one half.
 
     Args:
         new: (runs, tasks); a vector is the runs of one task.
-        ref: (runs of its own, tasks), likewise.
+        ref: (runs, tasks), possibly with another number of runs.
 
     Source: Agarwal et al. 2021 (see ``iqm``), §4.3: the mean over tasks of Mann and Whitney's U
-        divided by n·m.
+    divided by n·m.
     """
     x, y = (np.asarray(a, dtype=np.float64) for a in (new, ref))
     x, y = x.reshape(len(x), 1, -1), y.reshape(1, len(y), -1)
@@ -150,10 +152,10 @@ def improvement_interval(
     confidence: float = 0.95,
     generator: np.random.Generator | int = 0,
 ) -> Interval:
-    """Bootstrap interval of ``probability_of_improvement``, whose arguments it takes.
+    """Bootstrap interval of ``probability_of_improvement``, with its arguments.
 
-    Source: as of ``stratified_bootstrap``; the runs of new and ref are drawn independently, which
-        is too wide rather than too narrow where runs of one seed have something in common.
+    Source: as for ``stratified_bootstrap``. The runs of new and ref are drawn independently. This
+    is conservative if runs of one seed are correlated.
     """
     rng = np.random.default_rng(generator)
     tables = [_table(scores) for scores in (new, ref)]
@@ -164,14 +166,15 @@ def improvement_interval(
 def improvement_bounds(
     new: ArrayLike, ref: ArrayLike, *, reps: int = 2000, confidence: float = 0.95
 ) -> Interval:
-    """Interval of ``probability_of_improvement`` of few runs, at least two of each.
+    """Interval of ``probability_of_improvement`` for few runs, at least two of each.
 
-    Where every run of the one beats every run of the other, no resample says otherwise. All pairs
-    without a run in common, min(n, m) a task, fell one way then, and how likely that is gives an
-    exact bound (Clopper and Pearson; of several tasks for their mean, since a product of
-    probabilities is at most that of their mean). Else it is the bootstrap, wider by what resampling
-    takes from the spread of n runs, √(n/(n − 1)), and no end is nearer than that bound: who wins
-    less often has not proven more.
+    If every run of one method beats every run of the other, no resample differs. The pairs without
+    a common run, min(n, m) per task, then all have the same sign, which gives an exact
+    Clopper-Pearson bound. For several tasks the bound is for their mean, because a product of
+    probabilities is at most that of their mean.
+
+    Otherwise it is the bootstrap interval, wider by the factor √(n/(n − 1)) for n runs. Neither end
+    may be tighter than the exact bound.
     """
     tables = [_table(scores) for scores in (new, ref)]
     value, runs = probability_of_improvement(*tables), min(len(table) for table in tables)
@@ -185,16 +188,16 @@ def improvement_bounds(
 
 
 def _quantile(table: NDArray[Any], confidence: float) -> float:
-    """Student's, two-sided."""
+    """Two-sided quantile of Student's t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(_freedom(table), (1 + confidence) / 2))
 
 
 def _freedom(table: NDArray[Any]) -> float:
-    """Degrees of freedom of a mean over tasks (runs, tasks) whose variances differ.
+    """Degrees of freedom of a mean over tasks (runs, tasks) with different variances.
 
-    (Σ v)² / Σ v²/(n − 1), v a task's variance; n − 1 of one task.
+    (Σ v)² / Σ v²/(n − 1), v a task's variance; n − 1 for one task.
 
     Source: Welch, Biometrika 34 (1947); Satterthwaite, Biometrics Bulletin 2 (1946).
     """
@@ -204,7 +207,7 @@ def _freedom(table: NDArray[Any]) -> float:
 
 
 def _lacking(runs: int) -> float:
-    """By how much the spread over resamples of so many runs is too small."""
+    """Factor that corrects the spread over resamples of ``runs`` runs."""
     return math.sqrt(runs / (runs - 1))
 
 
@@ -213,7 +216,7 @@ def _about(centre: float, half: float) -> Interval:
 
 
 def _table(scores: ArrayLike) -> NDArray[Any]:
-    """(runs, tasks); a vector is the runs of one task."""
+    """Return scores as (runs, tasks); a vector is the runs of one task."""
     table = np.asarray(scores, dtype=np.float64)
     return table.reshape(len(table), -1)
 
@@ -224,18 +227,18 @@ def _resampled(
     reps: int,
     generator: np.random.Generator | int,
 ) -> list[float]:
-    """A statistic of so many resamples."""
+    """Return the statistic of ``reps`` resamples."""
     rng = np.random.default_rng(generator)
     return [statistic(_redrawn(table, rng)) for _ in range(reps)]
 
 
 def _redrawn(table: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Runs drawn with replacement within each task."""
+    """Draw runs with replacement within each task."""
     return np.take_along_axis(table, rng.integers(len(table), size=table.shape), axis=0)
 
 
 def _percentiles(drawn: list[float], confidence: float) -> Interval:
-    """The middle of what was drawn."""
+    """Percentile interval of the resampled statistics."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Interval(float(low), float(high))

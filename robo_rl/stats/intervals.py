@@ -1,7 +1,7 @@
-"""What a number of episodes proves of a success rate: intervals.
+"""Confidence intervals of a success rate from a number of episodes.
 
-Of two policies beside each other see ``comparisons``, of several runs ``aggregates``. Floor 1: the
-standard library, scipy only where a beta quantile is needed.
+``paired_tests`` compares two policies, ``across_runs`` summarises several runs. Floor 1: the
+standard library; scipy only for beta quantiles.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Interval(NamedTuple):
 def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
     """Score interval of a success rate; (0, 1) for n = 0.
 
-    Successes may be expected ones, which are no whole number.
+    Successes may be expected values, which are not whole numbers.
 
     Source: E. B. Wilson, Probable inference, JASA 22 (1927); Brown, Cai, DasGupta, Statistical
-        Science 16 (2001), eq. 4.
+    Science 16 (2001), eq. 4.
     """
     _check_counts(successes, n)
     if n == 0:
@@ -37,10 +37,10 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
 
 
 def clopper_pearson(successes: int, n: int, confidence: float = 0.95) -> Interval:
-    """Exact interval of a success rate, which covers it at least as often as stated.
+    """Exact interval of a success rate, with at least the stated coverage.
 
-    Source: Clopper and Pearson, Biometrika 26 (1934), as quantiles of the beta distribution.
-        Needs scipy.
+    Source: Clopper and Pearson, Biometrika 26 (1934), as quantiles of the beta distribution. Needs
+    scipy.
     """
     from scipy.special import betaincinv
 
@@ -52,7 +52,7 @@ def clopper_pearson(successes: int, n: int, confidence: float = 0.95) -> Interva
 
 
 def normal_quantile(confidence: float) -> float:
-    """How many standard deviations a two-sided interval reaches."""
+    """Half-width of a two-sided interval in standard deviations."""
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 

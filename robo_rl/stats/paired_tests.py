@@ -1,6 +1,6 @@
-"""What episodes prove of two policies: non-inferiority, paired where both met the same starts.
+"""Comparison of two policies by episodes: non-inferiority, paired if both had the same starts.
 
-How many episodes would tell is in ``power``. Floor 1: numpy and the standard library.
+``power`` computes the number of episodes needed. Floor 1: numpy and the standard library.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Comparison(NamedTuple):
-    """A new success rate, or mean return, beside a reference's.
+    """Comparison of a new success rate or mean return with a reference.
 
     Args:
-        difference: New minus reference; of returns, as a share of the reference.
+        difference: New minus reference; for returns as a share of the reference.
         interval: Two-sided confidence interval of the difference.
-        margin: How much worse the new one may be.
+        margin: Tolerated loss of the new policy.
     """
 
     difference: float
@@ -32,12 +32,12 @@ class Comparison(NamedTuple):
 
     @property
     def noninferior(self) -> bool:
-        """The whole interval lies above −margin: the loss, if any, is smaller than the margin."""
+        """Whether the whole interval is above −margin, so any loss is below the margin."""
         return self.interval.low > -self.margin
 
     @property
     def verdict(self) -> str:
-        """``"non-inferior"``, ``"inferior"``, or ``"cannot tell"``: the interval holds −margin."""
+        """``"non-inferior"``, ``"inferior"``, or ``"cannot tell"`` if −margin is inside."""
         if self.noninferior:
             return "non-inferior"
         return "inferior" if self.interval.high < -self.margin else "cannot tell"
@@ -48,8 +48,8 @@ def newcombe_interval(
 ) -> Interval:
     """Newcombe's interval of the difference of two rates from independent episodes.
 
-    The hybrid score interval puts the two Wilson intervals together. Successes may be expected
-    ones, which are no whole numbers; n_new and n_ref are at least 1.
+    The hybrid score interval combines the two Wilson intervals. Successes may be expected values,
+    which are not whole numbers; n_new and n_ref are at least 1.
 
     Source: Newcombe, Statistics in Medicine 17 (1998) 873–890, method 10.
     """
@@ -65,8 +65,8 @@ def paired_noninferiority(
 ) -> Comparison:
     """Compare two success rates from the same n start states, new (n,) and ref (n,) bool.
 
-    Tango's interval holds each difference Δ whose score test (``_tango_z``) does not reject; pairs
-    that agree count only in n, which is why it is narrower than an unpaired one.
+    Tango's interval holds each difference Δ that its score test (``_tango_z``) does not reject.
+    Concordant pairs count only in n, so the interval is narrower than an unpaired one.
 
     Source: Tango, Statistics in Medicine 17 (1998) 891–908.
 
@@ -81,7 +81,7 @@ def paired_noninferiority(
 def tango_interval(only_new: float, only_ref: float, n: int, confidence: float = 0.95) -> Interval:
     """Tango's interval of the difference of two paired rates; see ``paired_noninferiority``.
 
-    Discordant pairs may be expected ones, which are no whole numbers.
+    Discordant pairs may be expected values, which are not whole numbers.
     """
     z, difference = normal_quantile(confidence), (only_new - only_ref) / n
     low = _root(lambda delta: _tango_z(delta, only_new, only_ref, n) - z, -1.0, difference)
@@ -100,13 +100,13 @@ def paired_change(
 ) -> Comparison:
     """Compare two mean returns from the same n start states, new (n,) and ref (n,).
 
-    The difference, its interval and the margin are shares of the reference's mean: the mean of new
-    less that of ref, by the magnitude of the latter. Pairs are drawn with replacement and the share
-    is computed anew from each draw, so the interval holds what is not known of the reference too;
-    where its mean may be 0 it is so wide that nothing is shown, and of one pair it is infinite.
+    The difference, its interval and the margin are shares of the reference's absolute mean. Pairs
+    are drawn with replacement, and each draw recomputes the share. The interval therefore includes
+    the uncertainty of the reference. If the reference's mean may be 0, the interval is too wide to
+    decide. For one pair it is infinite.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), §13.3, the percentile
-        interval.
+    interval.
 
     Raises:
         ValueError: The arrays differ in length or are empty.
@@ -124,13 +124,13 @@ def paired_change(
 
 
 def _change(new: NDArray[Any], ref: NDArray[Any]) -> float:
-    """Difference of the means as a share of the reference: huge, not infinite, where that is 0."""
+    """Difference of the means as a share of the reference; large but finite for a mean of 0."""
     tiny = float(np.finfo(np.float64).tiny) ** 0.5
     return float((new.mean() - ref.mean()) / max(abs(ref.mean()), tiny))
 
 
 def discordant(new: ArrayLike, ref: ArrayLike) -> tuple[int, int, int]:
-    """Pairs in which only new and only ref succeeded, and n.
+    """Return the pairs with success of only new, of only ref, and n.
 
     Raises:
         ValueError: The arrays differ in length or are empty.
@@ -142,9 +142,9 @@ def discordant(new: ArrayLike, ref: ArrayLike) -> tuple[int, int, int]:
 
 
 def _tango_z(delta: float, only_new: float, only_ref: float, n: int) -> float:
-    """Score statistic of H0: difference = delta; falls as delta grows.
+    """Score statistic of H0: difference = delta; decreases with delta.
 
-    (b − c − nΔ) / √(n (2q + Δ(1 − Δ))), q the rate of c that is most likely under H0: the larger
+    (b − c − nΔ) / √(n (2q + Δ(1 − Δ))), q the maximum-likelihood rate of c under H0: the larger
     root of 2n q² + (−b − c + (2n − b + c)Δ) q − cΔ(1 − Δ) = 0.
     """
     linear = -only_new - only_ref + (2 * n - only_new + only_ref) * delta
@@ -158,7 +158,7 @@ def _tango_z(delta: float, only_new: float, only_ref: float, n: int) -> float:
 
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function crosses 0, by bisection to the last bit that matters here."""
+    """Return the zero of a decreasing function, by 60 bisections."""
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if falling(middle) > 0 else (low, middle)

@@ -1,13 +1,13 @@
-"""How many episodes would tell: the smallest n at which the same rates' interval decides.
+"""Power analysis: the smallest number of episodes at which an interval decides.
 
-What was observed is held fixed (success rates, discordant shares, spreads) and n alone grows. The
-interval of n episodes with those very rates then lies on one side of what it is compared with. The
-truth may differ from what was observed, so n is an estimate: where the rates are the true ones, n
-new episodes decide in about half of the cases. Floor 1: the standard library.
+The observed success rates, discordant shares and spreads stay fixed, and only n grows. At the
+returned n, the interval lies on one side of its threshold. The true rates may differ, so n is an
+estimate. If the observed rates are the true ones, n new episodes decide in about half of the cases.
+Floor 1: the standard library.
 
-Source: of the intervals see ``stats`` and ``comparisons``; their inversion for n is the sample size
-    by precision of Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions (2003),
-    ch. 4, with each interval's own formula in the place of the normal approximation.
+Source: ``intervals`` and ``paired_tests`` cite the intervals. Their inversion for n is the sample
+size by precision of Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions (2003),
+ch. 4. Each interval's own formula replaces the normal approximation.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from robo_rl.stats.intervals import Interval, normal_quantile, wilson
 from robo_rl.stats.paired_tests import newcombe_interval, tango_interval
 
 MOST = 10_000_000
-"""More than these nobody runs."""
+"""Largest number of episodes of the search."""
 SMALL_DISCORDANCE = 0.05
-"""Share of the pairs in which two equally good policies differ at the least, for what is foretold:
-two that fail in 2.5 % of the episodes each, in others each."""
+"""Minimum share of discordant pairs in forecasts for two equally good policies.
+
+It corresponds to two policies that each fail in 2.5 % of the episodes, in different ones.
+"""
 
 
 def pairs_needed(only_new: float, only_ref: float, n: int, margin: float) -> int | None:
-    """Pairs at which Tango's interval of these discordant shares clears −margin, on either side.
+    """Return the pairs at which Tango's interval for these discordant shares excludes −margin.
 
     Args:
         only_new: Pairs of n in which only the new policy succeeded.
         only_ref: Pairs in which only its reference did.
         n: Pairs that were observed.
-        margin: How much worse the new one may be.
+        margin: Tolerated loss of the new policy.
 
     Returns:
-        None where no number does: the difference is the margin itself.
+        None if no number suffices: the difference equals the margin.
     """
 
     def interval(pairs: int) -> Interval:
@@ -46,32 +48,33 @@ def pairs_needed(only_new: float, only_ref: float, n: int, margin: float) -> int
 
 
 def min_pairs(margin: float, confidence: float = 0.95) -> int:
-    """Pairs below which nothing passes but what is better: none of them is discordant.
+    """Return the fewest pairs that can show non-inferiority of equal policies.
 
-    Tango's lower limit is then −z² / (n + z²), which is above −margin for n > z² (1 − m) / m.
+    Without discordant pairs, Tango's lower limit is −z² / (n + z²). It is above −margin for n > z²
+    (1 − m) / m.
     """
     z2 = normal_quantile(confidence) ** 2
     return math.floor(z2 * (1 - margin) / margin) + 1
 
 
 def episodes_for_rate(rate: float, floor: float) -> int | None:
-    """Episodes at which Wilson's interval of a rate lies above a floor, or below it."""
+    """Return the episodes at which Wilson's interval of a rate excludes the floor."""
     return _fewest(lambda n: _apart(wilson(rate * n, n), floor))
 
 
 def episodes_for_difference(rate: float, other: float) -> int | None:
-    """Episodes of each at which Newcombe's interval of two rates' difference leaves 0 out."""
+    """Return the episodes of each at which Newcombe's interval of two rates excludes 0."""
     return _fewest(lambda n: _apart(newcombe_interval(rate * n, n, other * n, n), 0.0))
 
 
 def episodes_by_sqrt_n(
     n: int, difference: float, interval: Interval, threshold: float
 ) -> int | None:
-    """Episodes at which an interval that shrinks as 1/√n leaves a threshold out.
+    """Return the episodes at which an interval that shrinks as 1/√n excludes a threshold.
 
-    For means and resampled estimates, whose standard error falls so (Efron and Tibshirani 1993,
-    ch. 6): n times the square of how far the interval reaches towards the threshold, in units of
-    the distance to it.
+    This holds for means and resampled estimates, with standard errors in proportion to 1/√n (Efron
+    and Tibshirani 1993, ch. 6). The result is n times a squared ratio: the interval's reach towards
+    the threshold over the distance to it.
     """
     distance = abs(difference - threshold)
     reach = difference - interval.low if difference > threshold else interval.high - difference
@@ -86,7 +89,7 @@ def _apart(interval: Interval, threshold: float) -> bool:
 
 
 def _fewest(tells: Callable[[int], bool]) -> int | None:
-    """The smallest n that tells, by doubling and bisection; one that tells is followed by such."""
+    """Return the smallest n that decides, by doubling and bisection; larger n must decide too."""
     high = 1
     while not tells(high):
         high *= 2

@@ -1,10 +1,9 @@
-"""How many seeds a comparison of methods takes: a group-sequential permutation test.
+"""Group-sequential permutation test: compares methods over a growing number of seeds.
 
-Seeds come in groups. After each, every pair of methods is different, or needs more seeds; of those
-that were never told apart in all the groups that were planned it cannot tell, which is no proof
-that they are equal. Whatever is looked at on the way, the probability of calling any pair of equal
-methods different stays below the level. In the manner of AdaStop (Mathieu et al. 2023, arXiv
-2306.10882). Floor 1: numpy alone.
+Seeds come in groups. After each group, every pair of methods is different or needs more seeds.
+After all planned groups, an undecided pair is ``cannot tell``, which does not prove equality. The
+probability of calling any pair of equal methods different stays below the level, over all interim
+looks. The test follows AdaStop (Mathieu et al. 2023, arXiv 2306.10882). Floor 1: numpy.
 
 Shapes: M methods, S seeds, T tasks, K groups planned, N seeds a group, R relabellings.
 """
@@ -25,7 +24,7 @@ Pair = tuple[int, int]
 
 
 class PairVerdict(StrEnum):
-    """What a number of seeds says of a pair."""
+    """Verdict on a pair of methods."""
 
     DIFFERENT = "different"
     CANNOT_TELL = "cannot tell"
@@ -36,10 +35,10 @@ class Decision(NamedTuple):
     """A pair's verdict.
 
     Args:
-        verdict: See Verdict.
-        difference: Mean score of the first method less that of the second, over all seeds looked
-            at when it was decided.
-        seeds: How many those were.
+        verdict: See ``PairVerdict``.
+        difference: Mean score of the first method minus that of the second, over the seeds of the
+            decision.
+        seeds: Number of seeds of the decision.
     """
 
     verdict: PairVerdict
@@ -51,58 +50,60 @@ def compare_sequentially(
     scores: ArrayLike,
     pairs: Sequence[Pair] | None = None,
     *,
-    group: int,
-    groups: int,
-    level: float = 0.05,
+    seeds_per_group: int,
+    num_groups: int,
+    alpha: float = 0.05,
     relabellings: int = 5000,
     seed: int = 0,
 ) -> dict[Pair, Decision]:
-    """Decide about pairs of methods, group by group of seeds.
+    """Test pairs of methods, group by group of seeds.
 
-    The statistic of a pair is |Σ scores of the one − Σ scores of the other| over seeds and tasks.
-    Runs of one seed and task may have demonstrations and clone in common, so nothing can be
-    exchanged but the two labels of a pair within a seed and task. Under equality they can, so the
-    observed statistic is one of R that differ by whose score is whose there. At group k the
-    undecided pair whose statistic is largest is different if the largest relabelled statistic of
-    any undecided pair reaches that value in no more relabellings than are left to spend: kα/K of
-    them less those that crossed at earlier groups. It is then taken out and the next one looked at.
+    The statistic of a pair is |Σ scores of one − Σ scores of the other| over seeds and tasks. Runs
+    of one seed and task may share demonstrations and the cloned policy. The only exchangeable
+    labels are therefore those of a pair within a seed and task. Under equality, the observed
+    statistic is one of R equally likely relabelled statistics.
+
+    At group k the test takes the undecided pair with the largest statistic. It counts the
+    relabellings in which the largest statistic of any undecided pair reaches that value. The pair
+    is different if this count is within the remaining budget: kα/K of the relabellings minus those
+    that crossed at earlier groups. The pair is then removed, and the next one is tested.
 
     Args:
         scores: (M, S, T), or (M, S) for one task; seeds in the order in which they were run.
-        pairs: Which to compare; all if not given.
-        group: N.
-        groups: K, planned beforehand; seeds behind K·N are not looked at.
-        level: α, of the whole family.
+        pairs: Pairs to compare; all by default.
+        seeds_per_group: N.
+        num_groups: K, planned beforehand; seeds beyond K·N are ignored.
+        alpha: α, of the whole family.
         relabellings: R.
-        seed: Of the relabellings. A group's do not depend on how many follow, so that further
-            seeds never change what was decided.
+        seed: Seed of the relabellings. A group's relabellings do not depend on later groups, so
+            further seeds never change a decision.
 
     Source: Mathieu et al. 2023 (2306.10882): statistic, boundaries, uniform spending of α and
-        step-down order; they relabel among all scores of a pair, as is right for runs that have
-        nothing in common. Exact for two methods. Each pair is relabelled on its own here, so that
-        of several the level is held as simulations show, not by proof.
+    step-down order. They relabel among all scores of a pair, which is right for independent runs.
+    The test is exact for two methods. Here each pair is relabelled separately. For several methods,
+    simulations show that the level holds; there is no proof.
 
     Raises:
-        ValueError: A shape or a setting that makes no test.
+        ValueError: The shape or the settings do not define a test.
     """
-    table = _checked(scores, group, groups, level)
+    table = _checked(scores, seeds_per_group, num_groups, alpha)
     undecided = list(pairs or combinations(range(len(table)), 2))
     decided: dict[Pair, Decision] = {}
-    paths = _Paths(table, undecided, group, relabellings, seed)
-    complete = min(groups, table.shape[1] // group)
+    paths = _Paths(table, undecided, seeds_per_group, relabellings, seed)
+    complete = min(num_groups, table.shape[1] // seeds_per_group)
     for now in range(1, complete + 1):
-        allowed = [int(level * k / groups * relabellings) for k in range(1, now + 1)]
+        allowed = [int(alpha * k / num_groups * relabellings) for k in range(1, now + 1)]
         while undecided and (pair := paths.crossing(undecided, allowed)) is not None:
             undecided.remove(pair)
-            decided[pair] = _decision(table, pair, PairVerdict.DIFFERENT, now * group)
-    rest = PairVerdict.CANNOT_TELL if complete == groups else PairVerdict.MORE_SEEDS
+            decided[pair] = _decision(table, pair, PairVerdict.DIFFERENT, now * seeds_per_group)
+    rest = PairVerdict.CANNOT_TELL if complete == num_groups else PairVerdict.MORE_SEEDS
     for pair in undecided:
-        decided[pair] = _decision(table, pair, rest, complete * group)
+        decided[pair] = _decision(table, pair, rest, complete * seeds_per_group)
     return {pair: decided[pair] for pair in pairs or combinations(range(len(table)), 2)}
 
 
 class _Paths:
-    """Statistics of all pairs under all relabellings (R,), the first of which is as observed."""
+    """Statistics of all pairs under all relabellings (R,); the first is the observed one."""
 
     def __init__(
         self, table: NDArray[Any], pairs: Sequence[Pair], group: int, relabellings: int, seed: int
@@ -116,16 +117,16 @@ class _Paths:
                 apart = table[pair[0], seeds] - table[pair[1], seeds]
                 rng = np.random.default_rng((seed, block, *pair))
                 steps[block] = _signs(relabellings, apart.size, rng) @ apart.ravel()
-            # Rounded, so that sums that are equal but for the order of their terms are ties.
+            # Rounded, so that sums with another order of terms compare as equal.
             self._paths[pair] = np.round(np.abs(steps.cumsum(axis=0)) / scale, 9)
 
     def crossing(self, pairs: Sequence[Pair], allowed: Sequence[int]) -> Pair | None:
-        """The pair that crosses the boundary of this family as observed, None if none does.
+        """Return the observed pair that crosses the family's boundary; None if none does.
 
         Args:
             pairs: The family.
-            allowed: How many relabellings may have crossed by each group; its length is the
-                number of groups looked at.
+            allowed: Number of relabellings that may have crossed by each group; its length is the
+                number of groups.
         """
         crossed = np.zeros(self._paths[pairs[0]].shape[1], dtype=bool)
         for k, most in enumerate(allowed):
@@ -137,7 +138,7 @@ class _Paths:
 
 
 def _upper(values: NDArray[Any], alive: NDArray[Any], most: int) -> NDArray[Any]:
-    """The highest values of those alive, ties left out as a whole, at most so many: (R,) bool."""
+    """Mask (R,) of at most ``most`` highest values of those alive; ties are left out together."""
     if int(alive.sum()) <= most:
         return alive
     boundary = np.sort(values[alive])[::-1][max(most, 0)]
@@ -145,7 +146,7 @@ def _upper(values: NDArray[Any], alive: NDArray[Any], most: int) -> NDArray[Any]
 
 
 def _signs(relabellings: int, differences: int, rng: np.random.Generator) -> NDArray[Any]:
-    """(R, N·T) of ±1: which differences change sign; the first relabelling changes nothing."""
+    """Random signs ±1 (R, N·T) of the differences; the first row is all +1."""
     signs = rng.choice([1.0, -1.0], size=(relabellings, differences))
     signs[0] = 1.0
     return signs

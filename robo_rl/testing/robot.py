@@ -137,7 +137,11 @@ def _hand(robot: Robot, model: Any) -> None:
     found = np.concatenate([data.sensor("ee_pos").data, vector])
     home = np.array([axis.home for axis in robot.end_effector.axes])
     near = bool((np.abs(found - home) <= HAND_HOME).all())
-    _expect(robot, f"hand: home is {home.tolist()}, of the joints {found.round(4).tolist()}", near)
+    _expect(
+        robot,
+        f"end_effector: home is {home.tolist()}, of the joints {found.round(4).tolist()}",
+        near,
+    )
 
 
 def _holds_home(robot: Robot, model: Any) -> None:

@@ -1,1 +1,1 @@
-"""The loops, the stages and the evidence."""
+"""Training: loops, stages, evaluation and pipelines."""

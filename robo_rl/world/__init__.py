@@ -1,1 +1,1 @@
-"""Learnt worlds."""
+"""Learnt world models."""

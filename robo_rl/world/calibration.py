@@ -1,4 +1,4 @@
-"""How good probabilities of a yes or no are, and the one number that makes them right.
+"""Metrics and calibration of binary probabilities.
 
 Shapes: N rows. Labels are bool, probabilities in [0, 1], log-odds their logits; float64 inside.
 """
@@ -10,18 +10,21 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _HOTTEST, _HALVINGS = 20.0, 60
-"""Temperatures are sought between 1/20 and 20: of data that are told apart without an error the
-likeliest is 0, which would call every doubt a certainty."""
+"""Search range of the temperature, 1/20 to 20, and number of bisections.
+
+For data that are separated without error, the most likely temperature is 0, which would make every
+probability 0 or 1.
+"""
 
 
 def auroc(scores: Tensor, labels: Tensor) -> float:
-    """Chance that a row of the one kind has a higher score than one of the other; a tie is a half.
+    """Probability that a positive row has a higher score than a negative row; a tie counts ½.
 
     Mann and Whitney's U over n·m, by mean ranks (Hanley & McNeil 1982, Radiology 143).
 
     Args:
         scores: (N,).
-        labels: (N,), rows of both kinds.
+        labels: (N,), with rows of both classes.
     """
     _, place, counts = torch.unique(scores.double(), return_inverse=True, return_counts=True)
     ranks = (counts.cumsum(0) - 0.5 * (counts - 1))[place]
@@ -31,15 +34,15 @@ def auroc(scores: Tensor, labels: Tensor) -> float:
 
 
 def calibration_error(probability: Tensor, labels: Tensor, bins: int = 15) -> float:
-    """Mean distance of what is said from what is so, over bins of one width, by their rows.
+    """Expected calibration error over bins of equal width, weighted by their rows.
 
-    ECE = Σ_b n_b/N · |share of labels in b − mean probability in b| (Naeini et al. 2015; Guo et
-    al. 2017, arXiv 1706.04599, eq. 3, of the probability of yes).
+    ECE = Σ_b n_b/N · |share of labels in b − mean probability in b| (Naeini et al. 2015; Guo et al.
+    2017, arXiv 1706.04599, eq. 3, for the probability of the positive class).
 
     Args:
         probability: (N,).
         labels: (N,).
-        bins: Their number.
+        bins: Number of bins.
     """
     where = (probability.double() * bins).long().clamp(max=bins - 1)
     apart = torch.zeros(bins, dtype=torch.float64)
@@ -53,10 +56,10 @@ def brier(probability: Tensor, labels: Tensor) -> float:
 
 
 def correct_prior(balanced: Tensor, temperature: float, prior: float) -> Tensor:
-    """Log-odds of classes as frequent as they are, from those of classes as frequent as each other.
+    """Correct the log-odds of a classifier trained on balanced classes by the true class prior.
 
-    z/T + log π/(1 − π): what was learnt from balanced batches is a log-ratio of likelihoods, so the
-    prior is added behind its temperature (Bayes; Guo et al. 2017, arXiv 1706.04599, section 4.2).
+    z/T + log π/(1 − π). A classifier trained on balanced batches learns a log-likelihood ratio. The
+    prior is added after the temperature (Bayes; Guo et al. 2017, arXiv 1706.04599, section 4.2).
 
     Args:
         balanced: z (…).
@@ -67,13 +70,13 @@ def correct_prior(balanced: Tensor, temperature: float, prior: float) -> Tensor:
 
 
 def fit_temperature(balanced: Tensor, labels: Tensor, prior: float) -> float:
-    """The temperature under which labels are likeliest, within 1/20 and 20.
+    """Return the maximum-likelihood temperature, within 1/20 and 20.
 
-    The log-loss is convex in β = 1/T: Σ (σ(β·z + b) − y)·z rises with β, and its zero is halved in
-    on.
+    The log-loss is convex in β = 1/T. Its derivative Σ (σ(β·z + b) − y)·z rises with β, and
+    bisection finds its zero.
 
     Args:
-        balanced: z (N,), as of ``restored``.
+        balanced: z (N,), as in ``correct_prior``.
         labels: y (N,).
         prior: b.
     """
@@ -87,22 +90,23 @@ def fit_temperature(balanced: Tensor, labels: Tensor, prior: float) -> float:
 
 
 def ensemble_log_odds(members: Tensor) -> Tensor:
-    """Log-odds (N,) of the mean probability of members, whose log-odds are (M, N).
+    """Log-odds (N,) of the members' mean probability, from the members' log-odds (M, N).
 
-    A deep ensemble says the mean (Lakshminarayanan et al. 2017, arXiv 1612.01474), and is
+    A deep ensemble predicts the mean (Lakshminarayanan et al. 2017, arXiv 1612.01474), and is
     calibrated as a whole.
     """
     return F.logsigmoid(members).logsumexp(0) - F.logsigmoid(-members).logsumexp(0)
 
 
 def best_threshold(probability: Tensor, labels: Tensor) -> float:
-    """The threshold above which a probability means yes: best mean share of either kind told right.
+    """Return the probability threshold with the best balanced accuracy.
 
-    Of equally good ones it is the middle of the widest gap; where all say the same, that.
+    Among equally good thresholds it is the middle of the widest gap. If all probabilities are
+    equal, it is that probability.
 
     Args:
         probability: (N,).
-        labels: (N,), rows of both kinds.
+        labels: (N,), with rows of both classes.
     """
     found = probability.double().unique()
     if len(found) == 1:

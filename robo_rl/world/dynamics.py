@@ -1,11 +1,11 @@
-"""What follows a chunk: an ensemble that predicts the next observation, the reward and the end.
+"""Dynamics ensemble: predicts the next observation, the reward and the termination of a chunk.
 
-Each member is an MLP from the observation and the executed part of the chunk to how much the
-observation changes until the chunk is over, to its reward, and to the log-odds that the task ends
-in it (Chua et al. 2018, PETS, arXiv 1805.12114, here over whole chunks, as RL-100 has it: arXiv
-2510.14830). ``algo.dynamics_fit`` trains it.
+Each member is an MLP. Its inputs are the observation and the executed part of the chunk. Its
+outputs are the change of the observation over the chunk, the reward, and the log-odds that the task
+terminates (Chua et al. 2018, PETS, arXiv 1805.12114; over whole chunks as in RL-100, arXiv
+2510.14830). ``world.dynamics_trainer`` trains it.
 
-Shapes: M members, N rows, B rows of a batch, D numbers of an observation with its history, E
+Shapes: M members, N rows, B rows of a batch, D elements of an observation with its history, E
 executed actions, A act_dim.
 """
 
@@ -27,10 +27,10 @@ _OBS = "obs."
 
 
 class DynamicsPrediction(NamedTuple):
-    """What members expect of a chunk.
+    """The members' predictions for a chunk.
 
     Args:
-        delta: (M, B, D) of the observation, in units of its own spread.
+        delta: (M, B, D), change of the observation, in units of its spread.
         rew: (M, B), discounted within the chunk.
         termination_logit: (M, B) log-odds.
     """
@@ -41,16 +41,16 @@ class DynamicsPrediction(NamedTuple):
 
 
 class DynamicsEnsemble(nn.Module):
-    """The ensemble, and the units that it works in.
+    """The ensemble, and its normalisation.
 
     Args:
         cfg: See Config.
-        rows: As ``dataset_transitions`` gives them; what lies behind a time limit must not be in them.
+        rows: Rows as ``dataset_transitions`` returns them, without rows beyond a time limit.
         exec_horizon: E.
         members: M.
 
     Raises:
-        DataError: An observation is a picture, or no chunk was executed whole.
+        DataError: An observation is an image, or no chunk was executed whole.
     """
 
     mean: Tensor
@@ -63,20 +63,20 @@ class DynamicsEnsemble(nn.Module):
     act_high: Tensor
 
     class Config(ConfigModel):
-        """Network, optimiser and length; members are tested every ``eval_every`` steps."""
+        """Network, optimiser and length; members are evaluated every ``eval_every`` steps."""
 
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
         """Widths of the hidden layers."""
         steps: int = Field(default=3000, ge=1)
         """Gradient steps."""
         minibatch: int = Field(default=256, ge=1)
-        """Rows of a gradient step."""
+        """Rows of a minibatch."""
         lr: float = Field(default=1e-3, gt=0.0)
         """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
-        """Largest norm of a gradient."""
+        """Largest gradient norm."""
         eval_every: int = Field(default=250, ge=1)
-        """Gradient steps between two tests of the members."""
+        """Gradient steps between two evaluations of the members."""
 
     def __init__(
         self, cfg: Config, rows: Mapping[str, Tensor], exec_horizon: int, members: int
@@ -111,9 +111,9 @@ class DynamicsEnsemble(nn.Module):
         self.net = MlpEnsemble(members, [inputs, *cfg.hidden, size + 2], layer_norm=True)
 
     def forward(self, seen: Tensor, act: Tensor) -> DynamicsPrediction:
-        """Observations (B, D) or (M, B, D), in their own units, and chunks (…, H, A): ``DynamicsPrediction``.
+        """Predict from observations (B, D) or (M, B, D), in physical units, and chunks (…, H, A).
 
-        Actions beyond all that the data hold count as at their edge.
+        Actions are clamped to the range of the data.
         """
         scaled = (seen - self.mean) / self.spread
         within = torch.minimum(torch.maximum(act, self.act_low), self.act_high)
@@ -122,40 +122,42 @@ class DynamicsEnsemble(nn.Module):
         return DynamicsPrediction(out[..., :-2], out[..., -2] * self.rew_spread, out[..., -1])
 
     def next_obs(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
-        """The observation (M, B, D) after the chunk, kept within what the data hold."""
+        """Return the observation (M, B, D) after the chunk, clamped to the range of the data."""
         after = seen + ahead.delta * self.step
         return torch.minimum(torch.maximum(after, self.low), self.high)
 
     def loss(self, batch: Mapping[str, Tensor], after: Tensor) -> Tensor:
-        """Each member's (M, B), rows that say nothing of a whole chunk left out.
+        """Return each member's loss (M, B); it is 0 for chunks that were not executed whole.
 
         Args:
-            batch: Rows, whose ``act`` shows nothing of what was not executed.
-            after: (B, D), the observations behind them.
+            batch: Rows with masked chunk tails in ``act``.
+            after: (B, D), the next observations.
         """
         seen = flatten_obs(batch)
         found = self(seen, batch["act"])
         ended = batch["terminated"]
         whole = (batch["num_exec"] == self.exec_horizon) | ended
         change = (after - seen) / self.step
-        error = (found.change - change).square().mean(dim=-1) * ~ended
+        error = (found.delta - change).square().mean(dim=-1) * ~ended
         error = error + ((found.rew - batch["rew"]) / self.rew_spread).square()
-        ends = ended.to(found.ends).expand_as(found.ends)
-        error = error + F.binary_cross_entropy_with_logits(found.ends, ends, reduction="none")
+        ends = ended.to(found.termination_logit).expand_as(found.termination_logit)
+        error = error + F.binary_cross_entropy_with_logits(
+            found.termination_logit, ends, reduction="none"
+        )
         return error * whole
 
     def to_obs_dict(self, seen: Tensor) -> dict[str, Tensor]:
-        """Observations (B, D) by name: (B, To, …)."""
+        """Split observations (B, D) by name: (B, To, …)."""
         parts = seen.split([shape.numel() for shape in self.shapes.values()], dim=-1)
         pairs = zip(self.shapes.items(), parts, strict=True)
         return {name: part.unflatten(-1, shape) for (name, shape), part in pairs}
 
 
 def flatten_obs(rows: Mapping[str, Tensor]) -> Tensor:
-    """All observations of rows, (N, D), in float32.
+    """Concatenate all observations of rows, (N, D), in float32.
 
     Raises:
-        DataError: One is a picture.
+        DataError: An observation is an image.
     """
     columns = {name: column for name, column in rows.items() if name.startswith(_OBS)}
     for name, column in columns.items():
@@ -168,6 +170,6 @@ def flatten_obs(rows: Mapping[str, Tensor]) -> Tensor:
 
 
 def _spread(change: Tensor, seen: Tensor) -> Tensor:
-    """By what changes are measured: their own deviation, where anything changes at all."""
+    """Unit of observation changes: their std, or that of the observations for fewer than two."""
     own = change.std(dim=0) if len(change) > 1 else seen.std(dim=0)
     return own.clamp(min=1e-6)

@@ -1,8 +1,8 @@
-"""Training of a learnt world: each member from episodes drawn anew, kept as it was at its best.
+"""Trains the dynamics ensemble: each member on a bootstrap resample of the episodes.
 
-A member's error on the episodes that it never saw says when that was (``algo.unseen``).
+Each member keeps the weights with its lowest out-of-bag error (``optim.out_of_bag_selection``).
 
-Shapes: M members, N rows, B rows of a batch, D numbers of an observation with its history.
+Shapes: M members, N rows, B rows of a batch, D elements of an observation with its history.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from robo_rl.world.dynamics import DynamicsEnsemble, flatten_obs
 
 _WEIGHT_DECAY = 1e-4
 _LOOKED_AT = 2048
-"""Rows by which it is told whether members still get better."""
+"""Number of rows that estimate the out-of-bag error."""
 
 
 class DynamicsTrainer(Trainable):
-    """Trains it.
+    """Trains a dynamics ensemble.
 
     Args:
-        model: Trained.
+        model: The ensemble.
         rows: All rows.
-        counts: (M, N) how often each member has each row's episode.
+        counts: (M, N), count of each row's episode in each member's resample.
         generator: Draws batches.
     """
 
@@ -53,7 +53,7 @@ class DynamicsTrainer(Trainable):
         self.test, self.unseen = self._batch(picks), out_of_bag_mask(counts[:, picks])
 
     def step(self) -> dict[str, float]:
-        """One gradient step; returns the loss, and, once known, that on what members never saw.
+        """Take one gradient step; returns the loss, and the out-of-bag error once it is known.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -69,10 +69,10 @@ class DynamicsTrainer(Trainable):
         return found | self.best.metrics()
 
     def finish(self) -> DynamicsEnsemble:
-        """Every member as it was when it was best on what it never saw.
+        """Return the ensemble with each member's best weights by out-of-bag error.
 
         Raises:
-            DataError: One was never of any use.
+            DataError: A member never had a finite error.
         """
         self.best.restore("what follows a chunk")
         return self.model.eval()
@@ -88,7 +88,7 @@ class DynamicsTrainer(Trainable):
         return self.decisions[drawn]
 
     def _batch(self, picks: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Rows whose chunks show nothing of what was not carried out, and what came behind."""
+        """Return rows with masked chunk tails, and their next observations."""
         batch = {name: column[picks] for name, column in self.rows.items()}
         batch["act"] = mask_tail(batch["act"], batch["num_exec"], self.generator)
         return batch, self.seen[batch["next"]]

@@ -1,11 +1,11 @@
-"""Whether a task is done: an ensemble says so of an observation, with a probability that holds.
+"""Success classifier: an ensemble with a calibrated probability that the task is done.
 
-Each member is an MLP on the normalised observation with its history. They learn from batches of as
-many rows of the one kind as of the other (``algo.success_fit``); what they say together becomes a
-probability by a ``Calibration``. An observation is what was acted on: the last row of an episode
-shows the moment before the action that ended it.
+Each member is an MLP on the normalised observation with its history. The members learn from batches
+with equal numbers of positive and negative rows (``world.success_trainer``). A ``Calibration``
+converts their joint output to a probability. An observation precedes its action, so the last row of
+an episode shows the state before the final action.
 
-Shapes: M members, B rows, L steps of an episode, To history, D numbers of an observation with its
+Shapes: M members, B rows, L steps of an episode, To history, D elements of an observation with its
 history.
 """
 
@@ -26,12 +26,12 @@ from robo_rl.world.calibration import correct_prior, ensemble_log_odds
 
 
 class Calibration(ConfigModel):
-    """What makes the ensemble's word a probability, and of it a decision.
+    """Converts the ensemble's output to a probability, and the probability to a decision.
 
     Args:
-        temperature: Of the balanced log-odds.
+        temperature: Temperature of the balanced log-odds.
         prior: Log-odds of the share of rows in which the task is done.
-        threshold: Log-odds above which it counts as done.
+        threshold: Log-odds above which the task counts as done.
     """
 
     temperature: float = Field(default=1.0, gt=0.0)
@@ -44,19 +44,19 @@ class SuccessClassifier(nn.Module):
 
     Args:
         cfg: See Config.
-        obs_spec: One step's observation, numbers alone.
-        normalizer: Of the data that it learns from.
+        obs_spec: One step's observation, without images.
+        normalizer: Normaliser of the training data.
     """
 
     class Config(ConfigModel):
-        """Steps of history, how many rows in a row are the end of a success, and the networks.
+        """History, number of consecutive rows of a success, and networks.
 
         Args:
             obs_horizon: To.
-            consecutive_rows: The task is done in so many last rows of an episode that succeeded, and counts as
-                done where so many rows in a row say so.
+            consecutive_rows: Number of last rows of a successful episode that are labelled as done,
+                and number of consecutive positive rows that count as success.
             members: M.
-            hidden: Widths.
+            hidden: Widths of the hidden layers.
         """
 
         obs_horizon: int = Field(default=1, ge=1)
@@ -72,16 +72,16 @@ class SuccessClassifier(nn.Module):
         self.net = MlpEnsemble(cfg.members, [inputs, *cfg.hidden, 1], layer_norm=True)
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
-        """Name → (B, To, …) gives what the networks see, (B, D)."""
+        """Map name → (B, To, …) to the networks' inputs (B, D)."""
         return self.normalizer.features(obs, self.obs_spec.items)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features (B, D), or (M, B, D), → each member's balanced log-odds (M, B)."""
+        """Map features (B, D), or (M, B, D), to each member's balanced log-odds (M, B)."""
         return self.net(features).squeeze(-1)
 
     @torch.no_grad()
     def balanced_log_odds(self, obs: dict[str, Tensor]) -> Tensor:
-        """Log-odds (B,) of all members together, of classes as frequent as each other."""
+        """Log-odds (B,) of the ensemble, for equally frequent classes."""
         return ensemble_log_odds(self(self.features(obs)))
 
     def log_odds(self, obs: dict[str, Tensor]) -> Tensor:
@@ -91,15 +91,15 @@ class SuccessClassifier(nn.Module):
         )
 
     def success_row(self, log_odds: Tensor) -> int | None:
-        """The row of an episode (L,) with which it has succeeded; None if it has not."""
+        """Return the first row of an episode (L,) at which it succeeds; None without success."""
         above = sustained_log_odds(log_odds, self.cfg.consecutive_rows) > self.calibration.threshold
         return int(above.int().argmax()) if bool(above.any()) else None
 
 
 def sustained_log_odds(log_odds: Tensor, hold: int) -> Tensor:
-    """The least of the last ``hold`` rows (L,); −∞ where so many are not there yet.
+    """Minimum over the last ``hold`` rows (L,); −∞ for rows with a shorter history.
 
-    An episode that has fewer rows than that is asked for all of them.
+    For a shorter episode the minimum is over all of its rows.
     """
     span = min(hold, len(log_odds))
     least = log_odds.unfold(0, span, 1).amin(dim=1)
@@ -107,7 +107,7 @@ def sustained_log_odds(log_odds: Tensor, hold: int) -> Tensor:
 
 
 def classifier_meta(model: SuccessClassifier) -> dict[str, Any]:
-    """Everything but the weights, as JSON."""
+    """Return everything except the weights as JSON."""
     return {
         "model": model.cfg.model_dump(mode="json"),
         "obs_spec": model.obs_spec.model_dump(mode="json"),
@@ -117,10 +117,11 @@ def classifier_meta(model: SuccessClassifier) -> dict[str, Any]:
 
 
 def classifier_from_meta(meta: dict[str, Any], tensors: dict[str, Tensor]) -> SuccessClassifier:
-    """What ``describe`` and ``state_dict`` gave.
+    """Rebuild a classifier from ``classifier_meta`` and ``state_dict``.
 
     Raises:
-        CheckpointError: The description is damaged or of something else, or weights do not fit it.
+        CheckpointError: The description is damaged or of another kind, or the weights do not fit
+            it.
     """
     try:
         model = SuccessClassifier(

@@ -1,10 +1,10 @@
-"""Training of a classifier of success: cross-entropy on batches balanced between the two kinds.
+"""Trains the success classifier: cross-entropy on batches balanced between the classes.
 
-Of a hundred rows one may show a task that is done; a batch of rows as they come would hardly ever
-hold one, so half of each is of them (DiWA: Nair et al. 2025, arXiv 2508.03645; HIL-SERL: Luo et al.
-2024, arXiv 2410.21845). The frequencies are put back afterwards (``world.calibration.restored``).
+Few rows show a completed task, perhaps one in a hundred. Half of each batch is therefore positive
+(DiWA: Nair et al. 2025, arXiv 2508.03645; HIL-SERL: Luo et al. 2024, arXiv 2410.21845).
+``world.calibration.correct_prior`` restores the class frequencies.
 
-Shapes: M members, N rows, B rows of a batch, D numbers of an observation.
+Shapes: M members, N rows, B rows of a batch, D elements of an observation.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from robo_rl.world.success import SuccessClassifier
 
 
 class SuccessTrainer(Stateful):
-    """Trains it. Each member draws batches of its own.
+    """Trains a success classifier; each member draws its own batches.
 
     Args:
         cfg: See Config.
-        model: Trained.
-        features: (N, D), as of ``SuccessClassifier.features``.
-        done: (N,) bool, rows of both kinds.
+        model: The classifier.
+        features: (N, D), from ``SuccessClassifier.features``.
+        done: (N,) bool, with rows of both classes.
         generator: Draws batches.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("model", "optimizer")
 
     class Config(ConfigModel):
-        """Length and optimiser; ``minibatch`` is of one member.
+        """Length and optimiser; ``minibatch`` is that of one member.
 
-        Some dozens of positives are soon known by heart, hence few steps and much decay.
+        Few steps and a large weight decay limit overfitting to a few dozen positive rows.
         """
 
         steps: int = Field(default=500, ge=1)
         """Gradient steps."""
         minibatch: int = Field(default=128, ge=2, multiple_of=2)
-        """Rows of a gradient step of one member."""
+        """Minibatch rows of one member."""
         lr: float = Field(default=1e-3, gt=0.0)
         """Learning rate."""
         weight_decay: float = Field(default=1.0, ge=0.0)
         """Weight decay of AdamW."""
         grad_clip: float = Field(default=1.0, gt=0.0)
-        """Largest norm of a gradient."""
+        """Largest gradient norm."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SuccessTrainer(Stateful):
         self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
 
     def step(self) -> dict[str, float]:
-        """One gradient step of all members; returns their mean loss.
+        """Take one gradient step of all members; returns their mean loss.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -81,6 +81,6 @@ class SuccessTrainer(Stateful):
         return {"loss": float(each.detach().mean())}
 
     def _draw(self, kind: Tensor) -> Tensor:
-        """Rows of one kind, (M, B/2), with replacement."""
+        """Draw rows of one class, (M, B/2), with replacement."""
         size = (self.model.cfg.members, self.cfg.minibatch // 2)
         return kind[torch.randint(len(kind), size, generator=self.generator)]

@@ -1,1 +1,1 @@
-"""The deployed half: runs a bundle on a robot without torch and without a simulator."""
+"""Deployment: runs a bundle on a robot without torch and without a simulator."""

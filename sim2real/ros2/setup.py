@@ -1,4 +1,4 @@
-"""How colcon installs the package; robo-rl itself comes from pip."""
+"""Installs the package with colcon; robo-rl itself comes from pip."""
 
 from setuptools import setup
 

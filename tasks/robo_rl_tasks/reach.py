@@ -50,7 +50,9 @@ class ReachConfig(TabletopConfig):
     goal_low: tuple[float, float, float] = (0.35, -0.3, 0.1)
     goal_high: tuple[float, float, float] = (0.65, 0.3, 0.5)
     start_noise: float = Field(default=0.05, ge=0)
+    """Standard deviation of the arm joints at reset, rad."""
     episode_s: float = Field(default=2.5, gt=0)
+    """Time limit of an episode."""
     expert: ReachExpertConfig = ReachExpertConfig()
 
 

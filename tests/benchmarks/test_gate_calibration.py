@@ -26,7 +26,7 @@ def found(*values: float, truth: float, strangeness: float = 1.0) -> Any:
     scatter = sure * torch.tensor([-0.5, 0.5, -0.5, 0.5])
     members = {str(place): value + scatter for place, value in enumerate(values)}
     truth_is = {"value": truth, "low": truth - sure, "high": truth + sure}
-    return CALIBRATION.Found(members, strangeness, truth_is)
+    return CALIBRATION.PolicyEstimate(members, strangeness, truth_is)
 
 
 def test_values_that_are_right_cover_and_rank_and_contradict_nothing():

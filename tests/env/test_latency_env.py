@@ -98,7 +98,9 @@ def test_actions_take_effect_late_and_the_first_one_at_once():
 
 
 def test_between_two_steps_it_is_linear():
-    env = follower([99], obs_delay={"latency_s": (0.125, 0.125)}, act_delay={"latency_s": (0.05, 0.05)})
+    env = follower(
+        [99], obs_delay={"latency_s": (0.125, 0.125)}, act_delay={"latency_s": (0.05, 0.05)}
+    )
     seen, done = course(env, [0.0, 4.0, 8.0, 16.0])
     assert done == pytest.approx([0.0, 2.0, 6.0, 12.0])
     # ¾ of the step before and ¼ of the one before that

@@ -94,11 +94,11 @@ def test_an_episode_of_the_policy_has_as_many_decisions_as_it_lives_for(wrong: W
         def forward(self, seen: torch.Tensor, act: torch.Tensor) -> Any:
             ahead = super().forward(seen, act)
             return ahead._replace(
-                ends=torch.zeros_like(ahead.termination_logit)
+                termination_logit=torch.zeros_like(ahead.termination_logit)
             )  # every other one ends there
 
     made, number = policy_decisions(
-        replace(wrong, world=Deadly(wrong.rows)), make_generator("dr", 0)
+        replace(wrong, dynamics=Deadly(wrong.rows)), make_generator("dr", 0)
     )
     torch.testing.assert_close(number, torch.full((M,), 1.0 + 0.5 + 0.25))
     counts = wrong.resample.counts

@@ -23,7 +23,7 @@ def false_positives(draw, equal, **how):
     rng = np.random.default_rng(0)
     wrong = 0
     for run in range(RUNS):
-        found = compare_sequentially(draw(rng), level=LEVEL, relabellings=200, seed=run, **how)
+        found = compare_sequentially(draw(rng), alpha=LEVEL, relabellings=200, seed=run, **how)
         wrong += any(found[pair].verdict is PairVerdict.DIFFERENT for pair in equal(found))
     return wrong / RUNS
 
@@ -103,7 +103,7 @@ def test_a_clear_difference_is_seen_and_early():
     rng = np.random.default_rng(0)
     experiments = rng.normal(size=(100, 2, 20)) + np.array([0.0, 2.0])[:, None]
     found = [
-        compare_sequentially(scores, group=5, groups=4, relabellings=500)[0, 1]
+        compare_sequentially(scores, seeds_per_group=5, num_groups=4, relabellings=500)[0, 1]
         for scores in experiments
     ]
     assert sum(decision.verdict is PairVerdict.DIFFERENT for decision in found) >= 97
@@ -115,7 +115,7 @@ def test_more_seeds_are_asked_for_until_all_groups_are_there():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(2, 14))
     seen = [
-        compare_sequentially(scores[:, :seeds], group=4, groups=3)[0, 1]
+        compare_sequentially(scores[:, :seeds], seeds_per_group=4, num_groups=3)[0, 1]
         for seeds in (0, 3, 4, 11, 12, 14)
     ]
     more, neither = PairVerdict.MORE_SEEDS, PairVerdict.CANNOT_TELL
@@ -129,8 +129,10 @@ def test_further_seeds_never_change_what_was_decided():
     changed = 0
     for _ in range(30):
         scores = rng.normal(size=(3, 12)) + np.array([0.0, 1.5, 3.0])[:, None]
-        early = compare_sequentially(scores[:, :8], group=4, groups=3, relabellings=500)
-        late = compare_sequentially(scores, group=4, groups=3, relabellings=500)
+        early = compare_sequentially(
+            scores[:, :8], seeds_per_group=4, num_groups=3, relabellings=500
+        )
+        late = compare_sequentially(scores, seeds_per_group=4, num_groups=3, relabellings=500)
         decided = [p for p, d in early.items() if d.verdict is PairVerdict.DIFFERENT]
         assert all(late[pair] == early[pair] for pair in decided)
         changed += len(decided) < sum(d.verdict is PairVerdict.DIFFERENT for d in late.values())
@@ -139,7 +141,9 @@ def test_further_seeds_never_change_what_was_decided():
 
 def test_only_the_pairs_asked_for_are_compared():
     scores = np.random.default_rng(0).normal(size=(4, 5))
-    assert list(compare_sequentially(scores, [(2, 0), (2, 3)], group=5, groups=1)) == [
+    assert list(
+        compare_sequentially(scores, [(2, 0), (2, 3)], seeds_per_group=5, num_groups=1)
+    ) == [
         (2, 0),
         (2, 3),
     ]

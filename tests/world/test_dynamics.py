@@ -64,7 +64,7 @@ def test_it_predicts_where_a_chunk_leads_what_it_pays_and_whether_it_ends(world:
     ahead = world(seen, act)
     found = world.next_obs(seen, ahead).mean(dim=0)[:2, 0]
     torch.testing.assert_close(found, torch.tensor([-0.1, -0.3]), atol=0.06, rtol=0.0)
-    ends = ahead.ends.sigmoid().mean(dim=0)
+    ends = ahead.termination_logit.sigmoid().mean(dim=0)
     assert ends[2] > 0.8
     assert float(ends[:2].max()) < 0.1
     assert float(ahead.rew.mean(dim=0)[2]) > 0.8
@@ -135,7 +135,7 @@ def test_rewards_of_any_size_leave_the_rest_as_it_is():
     seen, act = torch.zeros(1, 1), torch.zeros(1, H, 1)
     with torch.no_grad():
         one, other = large(seen, act), small(seen, act)
-    torch.testing.assert_close(one.change, other.change, atol=1e-3, rtol=1e-2)
+    torch.testing.assert_close(one.delta, other.delta, atol=1e-3, rtol=1e-2)
     torch.testing.assert_close(one.rew, 400.0 * other.rew, atol=0.4, rtol=1e-2)
 
 

@@ -40,9 +40,8 @@ GROUPS = {
     ),
     "envs": Group("An env, built as `Env(cfg, num_envs)` or `Env(cfg, task, num_envs)`.", "VecEnv"),
     "estimators": Group("An off-policy estimator, built as `Estimator(cfg)`.", "Estimator"),
-    "improvers": Group(
-        "An offline algorithm, built as"
-        " `OfflineAlgorithm(cfg, policy, critics, replay, steps=…, generator=…)`.",
+    "offline_algos": Group(
+        "An offline algorithm, built as `Algo(cfg, inputs)` with `OfflineInputs`.",
         "OfflineAlgorithm",
     ),
     "nets": Group("A network, built as `Net(cfg, horizon, act_dim, features)`.", "ChunkNet"),

@@ -1,4 +1,4 @@
-"""Who is to blame: advantages of a block's decisions, by a critic or by comparison in groups.
+"""Advantage estimators with a value critic (GAE) and with episode groups (GRPO).
 
 Shapes: T decisions, B envs, N valid decisions, G episodes of a group.
 """
@@ -26,11 +26,11 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class Advantages(NamedTuple):
-    """What a block's decisions were worth.
+    """Advantages of the decisions of a rollout.
 
     Args:
-        rollout: The block; decisions that teach nothing are no longer ``valid``.
-        adv: (N,) of those that are.
+        rollout: The rollout; decisions without an advantage are not ``valid`` in it.
+        adv: (N,) advantages of the valid decisions.
         metrics: Name → number.
     """
 
@@ -40,9 +40,9 @@ class Advantages(NamedTuple):
 
 
 def normalize_advantages(rollout: Rollout, worth: Tensor) -> Advantages:
-    """Advantages of mean 0 and std 1, from what decisions were worth (T, B).
+    """Normalize values (T, B) of the valid decisions to mean 0 and std 1.
 
-    A decision alone compares with nothing: a block of fewer than two valid ones teaches nothing.
+    A rollout with fewer than two valid decisions over all processes has no advantages.
     """
     adv = rollout.rows(worth)
     if global_count(len(adv)) < 2:
@@ -51,9 +51,10 @@ def normalize_advantages(rollout: Rollout, worth: Tensor) -> Advantages:
 
 
 def pad_empty_rank(credit: Advantages) -> Advantages:
-    """The same, with a decision that counts for nothing where only other processes have any.
+    """Give a process without advantages one padded decision, if another process has advantages.
 
-    So that every process goes the same way through an update, and gives no gradient to it.
+    All processes then take part in the same collective operations. The padded decision has
+    advantage 0 and adds no gradient.
     """
     rollout, adv, _ = credit
     others_have = global_count(len(adv)) > 0
@@ -69,24 +70,24 @@ def pad_empty_rank(credit: Advantages) -> Advantages:
 
 
 class AdvantageEstimator(Stateful, ABC):
-    """Gives credit, and learns to.
+    """Computes the advantages of a rollout, and trains its own critic if it has one.
 
     Attributes:
-        warmup_updates: Updates that it learns for before its advantages teach the actor.
+        warmup_updates: Number of updates before the advantages train the actor.
     """
 
     warmup_updates: int = 0
 
     @abstractmethod
     def compute_advantages(self, rollout: Rollout) -> Advantages:
-        """The credit of a block."""
+        """Return the advantages of a rollout."""
 
 
 class GaeConfig(PrecisionConfig, OptimizerConfig):
-    """The critic, how it learns, and λ of its advantages.
+    """Settings of the value critic, its training, and λ.
 
-    ``critic_minibatch`` is in decisions; 0 is as large as the actor's, which is in sample units.
-    ``warmup_updates`` train the critic alone.
+    ``critic_minibatch`` counts decisions. The value 0 takes the actor's minibatch size, which
+    counts sample units. The first ``warmup_updates`` updates train the critic alone.
     """
 
     critic: ValueCritic.Config = ValueCritic.Config()
@@ -94,21 +95,23 @@ class GaeConfig(PrecisionConfig, OptimizerConfig):
     critic_lr: float = Field(default=1e-3, gt=0.0)
     """Learning rate of the critic."""
     critic_epochs: int = Field(default=4, ge=1)
-    """Passes of the critic over a rollout."""
+    """Epochs of the critic over a rollout."""
     critic_minibatch: int = Field(default=0, ge=0)
-    """Decisions of a gradient step of the critic; 0 is as many as the actor's sample units."""
+    """Decisions of a critic minibatch; 0 takes the actor's minibatch size."""
     warmup_updates: int = Field(default=2, ge=0)
-    """Updates at the start that train the critic alone."""
+    """Updates at the start that train only the critic."""
     gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
-    """λ of generalised advantage estimation; 1 uses whole returns, 0 one step."""
+    """λ of generalised advantage estimation; 1 uses full returns, 0 uses one-step TD errors."""
 
 
 class GaeEstimator(AdvantageEstimator):
-    """Generalised advantages under a critic that is fitted to every block after it was used.
+    """Generalised advantage estimation with a value critic.
+
+    The critic is fitted to the returns of a rollout after it has scored that rollout.
 
     Args:
         cfg: See ``GaeConfig``.
-        policy: Whose observations and normaliser the critic shares.
+        policy: The policy; the critic shares its observation spec and normaliser.
         num_envs: B, for the running return scale.
         generator: Draws minibatches.
     """
@@ -133,7 +136,7 @@ class GaeEstimator(AdvantageEstimator):
         self.scale = ReturnScale(num_envs)
 
     def compute_advantages(self, rollout: Rollout) -> Advantages:
-        """Advantages as ``compared``; the critic learns their returns.
+        """Return normalized advantages, and fit the critic to the returns.
 
         Raises:
             PluginError: A return is not finite.
@@ -188,9 +191,10 @@ class GaeEstimator(AdvantageEstimator):
 
 
 class GroupRelativeEstimator(AdvantageEstimator):
-    """Every decision of an episode is worth what the episode is beside others of the same start.
+    """Group-relative advantages (GRPO): an episode is compared with episodes from the same start.
 
-    See ``returns.group_advantages``. There is no critic and no state.
+    All decisions of an episode have the same advantage, see ``gae.group_advantages``. The estimator
+    has no critic and no state.
 
     Args:
         group_size: G.
@@ -200,7 +204,7 @@ class GroupRelativeEstimator(AdvantageEstimator):
         self.group_size = group_size
 
     def compute_advantages(self, rollout: Rollout) -> Advantages:
-        """Advantages; decisions of groups whose episodes ended alike are not valid any more.
+        """Return the advantages; groups whose returns do not differ are marked as not valid.
 
         Raises:
             PluginError: A reward is not finite.

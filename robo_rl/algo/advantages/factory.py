@@ -1,4 +1,4 @@
-"""Which creditor a run has: a critic, plain returns, or a comparison within groups."""
+"""Selects the advantage estimator of a run: GAE, Monte Carlo, or group-relative."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class AdvantageConfig(GaeConfig):
-    """Who credits; see ``GaeConfig`` for the critic.
+    """Selects the advantage estimator; ``GaeConfig`` holds the settings of the critic.
 
-    ``advantage``: advantages under a critic, or plain returns. With ``group_size`` G > 1 there is
-    neither: G episodes from one start are compared with each other (GRPO).
+    With ``group_size`` G > 1 the group-relative estimator (GRPO) replaces both choices of
+    ``advantage``. It compares G episodes from one start with each other.
     """
 
     advantage: Literal["gae", "monte_carlo"] = "gae"
-    """Estimator of advantages: under a critic, or plain monte_carlo."""
+    """Advantage estimator: ``gae`` uses a value critic, ``monte_carlo`` uses plain returns."""
     group_size: int = Field(default=1, ge=1)
-    """Episodes that start alike and are compared with each other (GRPO); 1 is off."""
+    """Episodes from one start that are compared with each other (GRPO); 1 is off."""
 
     @model_validator(mode="after")
     def _one_way_to_credit(self) -> AdvantageConfig:
@@ -41,11 +41,11 @@ class AdvantageConfig(GaeConfig):
 def make_advantage_estimator(
     cfg: AdvantageConfig, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
 ) -> AdvantageEstimator:
-    """The one that is configured.
+    """Return the configured advantage estimator.
 
     Args:
         cfg: See ``AdvantageConfig``.
-        policy: Whose observations and normaliser a critic shares.
+        policy: The policy; a critic shares its observation spec and normaliser.
         num_envs: B, for the running return scale.
         generator: Draws a critic's minibatches.
     """

@@ -1,6 +1,6 @@
 """Advantages and reward scaling on chunk-level transitions.
 
-Shapes: T decisions, B envs. Pure functions on tensors, and the running scale that has state.
+Shapes: T decisions, B envs. The advantage functions are pure. The running return scale has state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from robo_rl.distributed.process_group import all_gather_rows, local_rows
 from robo_rl.optim.scalars import numbers
 
 GROUP_STD = 1e-6
-"""Added to the std of a group's returns; groups that vary less are dead."""
+"""Added to the std of a group's returns; a group with a smaller std has no advantages."""
 
 
 def gae(
@@ -33,18 +33,20 @@ def gae(
 ) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimation over decisions that last a varying number of env steps.
 
-    δ = rew + discount·(1−terminated)·V(next_obs) − V(obs); A = δ + discount·λ·A', cut where the
-    episode ended by either flag, and where the next decision is not valid (Schulman et al. 2016,
-    arXiv 1506.02438, eq. 16).
+        δ = rew + discount·(1 − terminated)·V(next_obs) − V(obs)
+        A = δ + discount·λ·A'
+
+    The sum stops where the episode is terminated or truncated, and where the next decision is not
+    valid. Source: Schulman et al. 2016, arXiv 1506.02438, eq. 16.
 
     Args:
-        rew: (T, B), summed over the executed steps with their own discounts.
+        rew: (T, B), discounted sum over the executed env steps.
         value: (T, B), V(obs).
         next_value: (T, B), V of the true successor, also at truncation.
         terminated: (T, B) bool.
         truncated: (T, B) bool.
-        valid: (T, B) bool; rows without a transition get advantage 0 and take no part.
-        discount: (T, B), γ to the number of executed env steps.
+        valid: (T, B) bool; rows that are not valid get advantage 0 and do not affect other rows.
+        discount: (T, B), γ to the power of the number of executed env steps.
         lam: λ per decision.
 
     Returns:
@@ -71,22 +73,25 @@ def group_advantages(
 ) -> tuple[Tensor, Tensor]:
     """Advantages relative to other episodes from the same start, without a critic (GRPO).
 
-    A = (R − mean R)/(std R + 1e-6) over the G episodes of a group, the same for all decisions of
-    an episode up to its end; R is the discounted return of the block's first episode in an env
-    (Shao et al. 2024, arXiv 2402.03300, section 4.1). Groups whose episodes are all worth the
-    same are dead: they teach nothing and are left out. So are episodes that lost their world or
-    did not end.
+        A = (R − mean R)/(std R + 1e-6)
+
+    The mean and the std are over the G episodes of a group. R is the discounted return of the first
+    episode of an env in the rollout. All decisions of that episode have the same A. Source: Shao et
+    al. 2024, arXiv 2402.03300, section 4.1.
+
+    Groups whose returns do not differ have no advantages. The same holds for episodes that do not
+    end in the rollout or that hold a decision that is not valid.
 
     Args:
-        rew: (T, B), as for ``gae``; likewise the flags and ``discount``.
+        rew: (T, B), as for ``gae``.
         terminated: (T, B) bool.
         truncated: (T, B) bool.
         valid: (T, B) bool.
-        discount: (T, B).
+        discount: (T, B), as for ``gae``.
         group_size: G; envs i·G … i·G+G−1 are a group.
 
     Returns:
-        Advantages (T, B), and (T, B) bool, which decisions have one.
+        Advantages (T, B), and a mask (T, B) bool of the decisions that have one.
     """
     ended = terminated | truncated
     counted = ended.int().cumsum(0) - ended.int() == 0
@@ -103,11 +108,11 @@ def group_advantages(
 
 
 class ReturnScale(Stateful):
-    """Running std of the discounted return, by which rewards are divided (no mean is taken off).
+    """Running std of the discounted return, which divides rewards; the mean is not subtracted.
 
-    The rule of DPPO (arXiv 2409.00588, appendix) and of VecNormalize, without their bound of what
-    comes out: one return accumulates per env and is cut at episode ends; the std is over all that
-    was seen.
+    This is the reward scaling of DPPO (arXiv 2409.00588, appendix) and of VecNormalize, without
+    their clipping of the result. One return accumulates per env and restarts at an episode end. The
+    std is over all returns since the start of training.
 
     Args:
         num_envs: B.
@@ -120,10 +125,10 @@ class ReturnScale(Stateful):
         self.count, self.mean, self.sq_dev = 0.0, 0.0, 0.0
 
     def update(self, rew: Tensor, discount: Tensor, ended: Tensor) -> None:
-        """Take in a block (T, B) of rewards, discounts per decision, and episode ends.
+        """Update the std with rewards, discounts and episode ends (T, B) of a rollout.
 
         Raises:
-            PluginError: A return is not finite; nothing of the block is kept.
+            PluginError: A return is not finite; the state is then unchanged.
         """
         running, returns = self.running.to(rew.device), list[Tensor]()
         for t in range(len(rew)):
@@ -143,7 +148,7 @@ class ReturnScale(Stateful):
 
     @property
     def std(self) -> float:
-        """The divisor; 1 until returns vary."""
+        """The divisor of rewards; 1 until returns vary."""
         spread = (self.sq_dev / self.count) ** 0.5 if self.count else 0.0
         return 1.0 if spread <= 1e-6 else spread
 
@@ -158,10 +163,10 @@ class ReturnScale(Stateful):
 
 
 def check_finite_returns(returns: Tensor) -> None:
-    """Of rewards or returns (T, B): one that is not would be in all that is made of them.
+    """Check that rewards or returns (T, B) are finite.
 
     Raises:
-        PluginError: One is not finite.
+        PluginError: At least one value is not finite.
     """
     lost = (~returns.isfinite()).nonzero()
     if len(lost):

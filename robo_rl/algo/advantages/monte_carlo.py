@@ -1,4 +1,4 @@
-"""Credit without a critic: what followed a decision, as far as the block shows it."""
+"""Monte Carlo advantages: the normalized discounted return of a decision, without a critic."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from robo_rl.data.rollout import Rollout
 
 
 class MonteCarloEstimator(AdvantageEstimator):
-    """Discounted returns to the end of the episode or of the block; see ``credit.AdvantageEstimator``.
+    """Discounted returns to the end of the episode or of the rollout.
 
-    Nothing is bootstrapped, so an episode that the block cuts is credited with what it reached:
-    use blocks that are long beside episodes, or a critic.
+    There is no bootstrap: an episode that the rollout cuts counts only the rewards inside the
+    rollout. Use rollouts that are long compared with episodes, or a critic.
     """
 
     def compute_advantages(self, rollout: Rollout) -> Advantages:
-        """Returns as ``compared``: generalised advantages with λ = 1 and no values.
+        """Return normalized returns, computed as GAE with λ = 1 and zero values.
 
         Raises:
             PluginError: A reward is not finite.

@@ -1,4 +1,4 @@
-"""An acting network that follows a learning one with a lag."""
+"""Exponential moving average that updates the acting policy from the trained one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from robo_rl.config.models import ConfigModel
 
 
 class ActingPolicyEma(ConfigModel):
-    """Decay η of the acting weights: after an update, acting ← η·acting + (1−η)·learnt.
+    """Schedule of the decay η of the acting weights: acting ← η·acting + (1−η)·learnt.
 
-    η = min(rise·(i − flat), limit) after the update that i others came before, those that only
-    warmed the critic up among them; 0 before ``start``. The defaults are those of DiffusionNFT
-    (arXiv 2509.16117, section 4); ``limit: 0`` is fully on-policy, ``{flat: 75, rise: 0.0075,
-    max_decay: 0.999}`` the slowest of its code.
+        η = min(slope·max(i − start, 0), max_decay)
+
+    i is the number of earlier updates, with the critic's warm-up updates. The defaults are those of
+    DiffusionNFT (arXiv 2509.16117, section 4). ``max_decay: 0`` is fully on-policy. The slowest
+    schedule of the paper's code is ``{start: 75, slope: 0.0075, max_decay: 0.999}``.
     """
 
     start: int = Field(default=0, ge=0)
@@ -26,12 +27,12 @@ class ActingPolicyEma(ConfigModel):
     """Largest decay; 0 is fully on-policy."""
 
     def decay(self, updates: int) -> float:
-        """η after so many updates."""
+        """Return η for an update with this number of earlier updates."""
         return min(self.slope * max(updates - self.start, 0), self.max_decay)
 
 
 @torch.no_grad()
 def ema_update_(acting: nn.Module, learnt: nn.Module, decay: float) -> None:
-    """Move the weights of one network to those of another, all but a share ``decay`` of the way."""
+    """Set acting ← decay·acting + (1 − decay)·learnt, in place."""
     for ours, theirs in zip(acting.parameters(), learnt.parameters(), strict=True):
         ours.lerp_(theirs, 1.0 - decay)

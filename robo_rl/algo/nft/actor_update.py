@@ -1,4 +1,4 @@
-"""The actor's part of NFT: a learner beside the policy that acts, fitted to a rollout."""
+"""The actor update of NFT: fits a learner policy to rollouts of the acting policy."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ from robo_rl.policy.matching import MatchingPolicy
 
 
 class NftActorConfig(NftObjectiveConfig, PrecisionConfig, OptimizerConfig, AdaptiveLrConfig):
-    """How fast the learner learns; the rest is in ``NftObjectiveConfig``.
+    """Optimiser settings of the learner; ``NftObjectiveConfig`` holds those of the loss.
 
-    ``target_shift`` is the root mean square by which an update may move predicted actions, in
-    normalised units: a step that leads above twice of it is taken back and ends the update, and the
-    rate is steered towards it; 0 leaves both alone.
+    ``target_shift`` is the target root mean square change of predicted actions per update, in
+    normalised units. A step that exceeds twice the target is rolled back and ends the update. The
+    learning rate is adapted towards the target. The value 0 disables both.
     """
 
     weight_decay: float = Field(default=0.0, ge=0.0)
+    """Weight decay of AdamW."""
     epochs: int = Field(default=4, ge=1)
+    """Passes over a rollout."""
     target_shift: float = Field(default=0.02, ge=0.0)
+    """Target of how far an update moves actions, RMS in network units; 0 is no limit."""
 
 
 class NftActor(ActorUpdate):
-    """The acting policy, the learner, and the learner's optimizer.
+    """Holds the acting policy, the learner policy, and the learner's optimizer.
 
     Args:
         cfg: See ``NftActorConfig``.
-        policy: The acting policy; ``update`` leaves its weights alone.
+        policy: The acting policy; ``update`` does not change its weights.
         generator: Draws minibatches, noise and times.
     """
 
@@ -65,7 +68,7 @@ class NftActor(ActorUpdate):
         self.objective = NftObjective(cfg, policy, self.learner, generator)
 
     def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
-        """Epochs over the decisions, as long as predictions stay within twice the target."""
+        """Run epochs over the rollout until the action shift exceeds twice the target."""
         data, stats = NftBatch.of(rollout, optimality(adv, self.cfg.adv_clip)), list[NftLosses]()
         size, rows = len(data.act), self.cfg.minibatch
         batches = Minibatches(size, rows, self.generator, rollout.shards)

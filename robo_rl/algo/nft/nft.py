@@ -1,9 +1,9 @@
 """DiffusionNFT: reinforcement learning on the forward process, for any sampler.
 
-Shapes: N decisions. Actions that turned out well and actions that did not are noised anew and
-drawn apart (see ``forward_process``): no chain is scored, so the policy may explore by the ODE from
-random noise alone, or by whatever sampler it has. Source: Zheng et al. 2025, arXiv 2509.16117;
-π-StepNFT (2603.02083) for robots.
+Shapes: N decisions. The algorithm adds new noise to good and bad actions and contrasts them (see
+``forward_process``). It needs no likelihood of the chain, so the policy may explore with any
+sampler, such as the ODE from random noise. Source: Zheng et al. 2025, arXiv 2509.16117; π-StepNFT
+(2603.02083) for robots.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from robo_rl.policy.matching import MatchingPolicy
 
 
 class Nft(OnPolicy):
-    """A learner beside the policy that acts, which follows it with a lag.
+    """Trains a learner policy; the acting policy is its exponential moving average.
 
-    The policy that is handed in acts, and is what is kept and judged: its network is v_old, the
-    one that the data come from. The learner begins an update where it ended the last one.
+    The given policy acts, and is evaluated and saved. Its network is v_old, which collects the
+    data. The learner keeps its weights between updates.
 
     Args:
         cfg: See Config.
@@ -34,7 +34,7 @@ class Nft(OnPolicy):
         generator: Draws minibatches, noise and times.
 
     Raises:
-        ConfigError: The policy is not cloned by undoing noise.
+        ConfigError: The policy is not a flow or diffusion policy.
     """
 
     class Config(NftActorConfig, AdvantageConfig):
@@ -54,7 +54,7 @@ class Nft(OnPolicy):
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
-        """Refuse a policy that is not cloned by undoing noise."""
+        """Refuse a policy that is not a flow or diffusion policy."""
         del cfg
         _matching(policy)
 

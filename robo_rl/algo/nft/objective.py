@@ -1,4 +1,4 @@
-"""What DiffusionNFT descends: good and bad actions drawn apart, near the cloned policy.
+"""The objective of DiffusionNFT: a contrastive loss and a penalty towards the reference policy.
 
 Shapes: B decisions, H horizon, A act_dim.
 """
@@ -20,31 +20,31 @@ from robo_rl.policy.matching import MatchingPolicy
 class NftObjectiveConfig(ConfigModel):
     """Settings of the loss; advantages have std 1 and are clipped at ``adv_clip``.
 
-    ``beta`` is β: the smaller, the farther an update aims. ``self_normalized`` divides a row's
-    errors of the action by their mean; without it the loss is in the units of cloning. ``time_sampling``
-    draws the noise levels of the policy's denoising steps, or all that cloning draws. ``reference_coef``
-    weighs the squared distance from the cloned policy's predictions.
+    A smaller ``beta`` β gives larger steps. ``self_normalized`` divides a row's action errors by
+    their mean; otherwise the loss has the units of the cloning loss. ``time_sampling`` takes noise
+    levels from the policy's denoising steps, or from the distribution of cloning.
+    ``reference_coef`` weighs the squared distance to the reference policy's predictions.
     """
 
     beta: float = Field(default=1.0, gt=0.0)
-    """Guidance β; the smaller, the farther an update aims."""
+    """Guidance β; a smaller β gives larger steps."""
     adv_clip: float = Field(default=5.0, gt=0.0)
-    """Bound of advantages of standard deviation 1."""
+    """Clip of the advantages, which have standard deviation 1."""
     self_normalized: bool = True
-    """Whether a row's errors are divided by their mean."""
+    """Whether a row's errors are divided by their mean absolute value."""
     time_sampling: Literal["denoising_steps", "bc"] = "denoising_steps"
-    """Whether noise levels are those of the denoising denoising_steps or those of cloning."""
+    """Noise levels of the loss: those of the denoising steps, or those of behaviour cloning."""
     reference_coef: float = Field(default=1e-4, ge=0.0)
-    """Weight of the squared distance from the cloned policy's predictions."""
+    """Weight of the squared distance from the reference policy's predictions."""
 
 
 class NftLosses(NamedTuple):
-    """Of a minibatch.
+    """Losses of a minibatch.
 
     Args:
         total: Scalar with gradient.
-        action_shift_sq: Mean square by which predicted actions differ from the acting policy's.
-        reference_mse: Mean square by which predictions differ from the cloned policy's.
+        action_shift_sq: Mean square difference of predicted actions to the acting policy's.
+        reference_mse: Mean square difference of predictions to the reference policy's.
     """
 
     total: Tensor
@@ -52,7 +52,7 @@ class NftLosses(NamedTuple):
     reference_mse: Tensor
 
     def all_reduce(self, share: float) -> NftLosses:
-        """Its numbers over the minibatches of all processes, of which this one's is a share."""
+        """Sum the losses over all processes, this one weighted by its share of the minibatch."""
         if rank_info().world_size == 1:
             return self
         return NftLosses(
@@ -61,11 +61,11 @@ class NftLosses(NamedTuple):
 
 
 class NftObjective:
-    """The loss of a learner beside the policy that acts.
+    """The loss of the learner on data of the acting policy.
 
     Args:
         cfg: See ``NftObjectiveConfig``.
-        acting: v_old; the data are its.
+        acting: v_old; collected the data.
         learner: v_θ.
         generator: Draws noise and times.
     """
@@ -80,11 +80,11 @@ class NftObjective:
         self.cfg, self.acting, self.learner, self.generator = cfg, acting, learner, generator
 
     def loss(self, data: NftBatch, base: MatchingPolicy | None) -> NftLosses:
-        """Over decisions, at one freshly drawn noise and time each.
+        """Return the losses of a minibatch, with one new noise and time per decision.
 
         Args:
             data: The minibatch.
-            base: The cloned policy, where it is to be stayed near.
+            base: The reference policy; None without a reference penalty.
         """
         noise, t = self._draw(data.act)
         new = _errors(self.learner, data, noise, t)
@@ -100,7 +100,7 @@ class NftObjective:
         )
 
     def _contrastive_loss(self, new: Tensor, old: Tensor, level: Tensor, data: NftBatch) -> Tensor:
-        """The paper's loss times the clip of its advantages, as its code has it."""
+        """The paper's loss times the advantage clip, as in its code."""
         unit = level if self.cfg.self_normalized else torch.ones_like(level)
         rows = nft_loss(
             unit * new,
@@ -113,7 +113,7 @@ class NftObjective:
         return self.cfg.adv_clip * rows.mean()
 
     def _draw(self, act: Tensor) -> tuple[Tensor, Tensor]:
-        """Noise (B, H, A) and times (B,): where the chain asks the network, or anywhere."""
+        """Draw noise (B, H, A) and times (B,) as ``time_sampling`` selects."""
         noise, t = self.acting.draw_noise(act, self.generator)
         if self.cfg.time_sampling == "bc":
             return noise, t

@@ -1,11 +1,10 @@
-"""A policy that climbs action values: gradient of the critic through a reparameterised action.
+"""Actor training by the gradient of the critic through a reparameterised action.
 
 Shapes: B rows, K denoising steps, H horizon, E executed actions (E ≤ H), A act_dim. Chunks are in
 network units, as chains are.
 
-Nothing is squashed: where the env clips, so does the critic, and Q is flat beyond the limits. An
-action that has drifted out there would find no way back and its noise would explore nothing, so
-what lies beyond costs its squared distance (``out_of_range``).
+Actions are not squashed. The env and the critic clip them, so Q is flat beyond the limits. A
+squared penalty on the excess gives such actions a gradient back to the limits (``out_of_range``).
 """
 
 from __future__ import annotations
@@ -28,32 +27,31 @@ QFunction = Callable[[dict[str, Tensor], Tensor], Tensor]
 
 
 class OffPolicyActorConfig(OptimizerConfig):
-    """The actor's learning rate, and what its loss holds besides −Q.
+    """The actor's learning rate, and the penalties that its loss adds to −Q.
 
-    ``range_penalty`` is the price of a squared network unit by which an executed action lies beyond
-    its limits, ``regularization`` that of leaving the policy that RL began with. Both are in the unit of
-    values.
+    ``range_penalty`` weighs the squared excess of an executed action beyond its limits, in network
+    units. ``regularization`` weighs the KL to the reference policy. Both are in the unit of values.
     """
 
     lr: float = Field(default=3e-4, gt=0.0)
     """Learning rate of the actor."""
     range_penalty: float = Field(default=1.0, ge=0.0)
-    """Price of a squared network unit by which an executed action is beyond its limits."""
+    """Weight of the squared excess of an executed action beyond its limits, in network units."""
     regularization: ReferenceKlConfig = ReferenceKlConfig()
-    """Penalties for leaving the policy that RL began with."""
+    """KL penalties towards the reference policy, the one that RL starts with."""
 
 
 class ActorTrainer(Stateful, ABC):
-    """How a policy acts as far as values are concerned, and how it climbs them.
+    """Trains an actor on the critic's values, and returns its next actions for TD targets.
 
     Args:
         cfg: See ``OffPolicyActorConfig``.
-        policy: Trained in place. If only its last K' steps are to be trained, or an anchor needs
-            it, it keeps a frozen copy of its networks from now on.
+        policy: Trained in place. A frozen reference copy of its networks is made if only the last
+            K' steps are trained or the regularization needs one.
         generator: Draws actions.
 
     Raises:
-        ConfigError: An anchor is asked for, and no trained step has a density.
+        ConfigError: Regularization is on, and no trained step has a density.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("policy", "optimizer")
@@ -78,20 +76,20 @@ class ActorTrainer(Stateful, ABC):
 
     @staticmethod
     def check_policy(cfg: OffPolicyActorConfig, policy: DenoisingPolicy) -> None:
-        """Refuse a policy that its anchor cannot hold, see ``ReferenceKl``."""
+        """Refuse a policy that the reference KL does not support, see ``ReferenceKl``."""
         if cfg.regularization.enabled:
             check_has_density(policy)
 
     @abstractmethod
     def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """What the policy would do next, (B, H, A), and what that costs besides, (B,)."""
+        """Return the next action (B, H, A) and its cost (B,), which TD targets subtract."""
 
     @abstractmethod
     def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
-        """One step up the value; returns metrics."""
+        """Take one gradient step that raises the value; returns metrics."""
 
     def penalties(self, obs: dict[str, Tensor], act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """What an action costs whatever its value, with gradient, and metrics.
+        """Return the penalties of an action, with gradient, and metrics.
 
         Args:
             obs: Name → (B, To, …).
@@ -117,7 +115,7 @@ def out_of_range(act: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor
 
 
 def _in_network_units(policy: DenoisingPolicy, limit: tuple[float, ...]) -> Tensor | None:
-    """A limit of the env's actions, (A,); None where there is none."""
+    """A limit of the env's actions in network units, (A,); None without a limit."""
     if not limit:
         return None
     normalizer = policy.normalizer

@@ -1,12 +1,12 @@
-"""Learning action values from replay and climbing them: what SAC and TD3 share.
+"""Off-policy actor-critic learning from a replay buffer: the shared part of SAC and TD3.
 
-Shapes: B rows of a batch, M critics, H horizon, A act_dim. A block of decisions goes into the
-replay buffer, then come gradient steps in proportion to it. The critic learns
+Shapes: B rows of a batch, M critics, H horizon, A act_dim. Each rollout is added to the replay
+buffer, and gradient steps follow in proportion to its decisions. The critic learns
 
     Q(o, a) ← rew + discount·(1 − terminated)·(aggregate_i Q'_i(o', a') − cost')
 
-over whole chunks, with Q' an average of the critic's weights, and a' and its cost from the actor;
-the actor climbs Q. Which family of policies it is, neither knows.
+over whole chunks. Q' is the target network; the actor supplies a' and its cost. The actor maximises
+Q. Neither depends on the family of the policy.
 """
 
 from __future__ import annotations
@@ -36,61 +36,61 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class OffPolicyConfig(OffPolicyActorConfig):
-    """Replay, critic and pace; see ``OffPolicyActorConfig`` for the actor's part.
+    """Replay, critic and update schedule; ``OffPolicyActorConfig`` holds the actor's settings.
 
-    ``utd_ratio`` are gradient steps of the critic a decision (the update-to-data ratio),
-    once ``warmup_decisions`` have been collected; the actor takes one at every ``policy_delay`` of
-    them, but for the first ``critic_warmup_steps``. ``target_ema`` is the decay of the target critic's
-    average, which follows at every step of the critic. ``target_aggregation`` makes one value of the
-    ensemble's for a target: min (TD3, SAC), subset_min (REDQ) or mean − κ·std; ``actor_aggregation`` the
-    one that the actor climbs. ``scale_rewards`` divides rewards by the running std of the return,
-    as PPO does, so that coefficients and temperatures mean the same in every task;
-    ``critic.head.bounds`` are then of values in that unit.
+    Training starts after ``warmup_decisions``. ``utd_ratio`` is the number of critic steps per
+    decision. The actor takes one step per ``policy_delay`` critic steps, after
+    ``critic_warmup_steps``. The target network follows every critic step with decay ``target_ema``.
 
-    With ``warm_start_critics`` the critics begin as those that stage ``offline`` left, rather than anew. With
-    ``warmup_decisions`` of the policy as it is, a replay that begins empty and no demonstrations
-    this is WSRL (Zhou et al. 2024, arXiv 2412.07762): data are not needed any more.
+    ``target_aggregation`` reduces the ensemble to one value for a target: min (TD3, SAC),
+    subset_min (REDQ) or mean − κ·std. ``actor_aggregation`` does so for the actor.
+    ``scale_rewards`` divides rewards by the running std of the return, as PPO does. Coefficients,
+    temperatures and ``critic.head.bounds`` are then in that unit.
 
-    With ``dynamics_gap`` the env is a simulator and the demonstrations a real robot's, and the
-    critics learn from simulated transitions as far as reality does the same (see ``DynamicsGap``).
+    ``warm_start_critics`` starts from the critics of stage ``offline``. Together with
+    ``warmup_decisions``, an empty replay buffer and no demonstrations this is WSRL (Zhou et al.
+    2024, arXiv 2412.07762).
+
+    ``dynamics_gap`` is for a simulated env with demonstrations of a real robot. The critics weigh
+    simulated transitions by how likely they are in reality (see ``DynamicsGap``).
     """
 
     minibatch: int = Field(default=256, ge=1)
-    """Transitions of a gradient step."""
+    """Transitions of a minibatch."""
     grad_clip: float = Field(default=10.0, gt=0.0)
-    """Largest norm of a gradient of the critic."""
+    """Largest gradient norm of the critic."""
     critic_lr: float = Field(default=3e-4, gt=0.0)
     """Learning rate of the critic."""
     utd_ratio: float = Field(default=1.0, gt=0.0)
-    """Gradient steps of the critic per collected decision."""
+    """Critic steps per collected decision."""
     warmup_decisions: int = Field(default=1000, ge=0)
-    """Decisions that are collected before training begins."""
+    """Decisions collected before training starts."""
     critic_warmup_steps: int = Field(default=0, ge=0)
-    """Gradient steps of the critic before the first one of the actor."""
+    """Critic steps before the first actor step."""
     policy_delay: int = Field(default=1, ge=1)
-    """Gradient steps of the critic for one of the actor."""
+    """Critic steps per actor step."""
     target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
-    """Decay of the target critic."""
+    """Decay of the target network."""
     scale_rewards: bool = True
     """Whether rewards are divided by the running standard deviation of returns."""
     warm_start_critics: bool = False
-    """Whether critics begin as those of stage ``offline``."""
+    """Whether training starts from the critics of stage ``offline``."""
     critic: QCritic.Config = QCritic.Config(members=2)
     """Size and loss of the ensemble of Q networks."""
     target_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
-    """How one value is made of the ensemble's for a target."""
+    """How the ensemble is reduced to one value for a target."""
     actor_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
-    """How one value is made of the ensemble's for the actor."""
+    """How the ensemble is reduced to one value for the actor."""
     replay: Replay.Config = Replay.Config()
-    """Size of the replay buffer, and what is sampled from it."""
+    """Size of the replay buffer, and how it is sampled."""
     dynamics_gap: DynamicsGap.Config | None = None
-    """How simulated transitions are weighted where demonstrations are real; null is off."""
+    """Weighting of simulated transitions against real demonstrations; null is off."""
 
     @model_validator(mode="after")
     def _what_is_inherited_is_of_rewards_as_they_are(self) -> Self:
         if self.warm_start_critics and self.scale_rewards:
             raise ValueError(
-                "inherit: values that were learnt offline are of rewards as they are;"
+                "warm_start_critics: values that were learnt offline are of rewards as they are;"
                 " set scale_rewards to false"
             )
         return self
@@ -114,7 +114,7 @@ class OffPolicyConfig(OffPolicyActorConfig):
 
 
 class OffPolicy(Algorithm):
-    """An actor, an ensemble of critics with its average, and the replay that both learn from.
+    """An actor, an ensemble of critics with its target network, and a replay buffer.
 
     Demonstrations are added before the state of a checkpoint is loaded.
 
@@ -123,10 +123,10 @@ class OffPolicy(Algorithm):
         policy: Trained in place.
         num_envs: B of the env, for the running return scale.
         generator: Draws batches, actions and subsets of critics.
-        actor: How the policy climbs.
+        actor: Trains the policy.
 
     Raises:
-        ConfigError: The settings ask for what the policy or the ensemble does not offer.
+        ConfigError: The policy or the ensemble does not support the settings.
     """
 
     takes_demonstrations: ClassVar[bool] = True
@@ -162,12 +162,12 @@ class OffPolicy(Algorithm):
 
     @property
     def lr(self) -> float:
-        """The actor's learning rate as it stands."""
+        """The current learning rate of the actor."""
         return self.actor.optimizer.lr
 
     @property
     def needs_demonstrations(self) -> tuple[str, ...]:
-        """Settings that compare with logged transitions."""
+        """Settings that need logged transitions."""
         wanted = {
             "dynamics_gap": self.dynamics_gap is not None,
             "replay.corrections": self.cfg.replay.corrections,
@@ -175,21 +175,21 @@ class OffPolicy(Algorithm):
         return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
-        """Take in demonstrations, if batches are to hold any; before the first block."""
+        """Add demonstrations, if minibatches use them; call before the first rollout."""
         if self.cfg.replay.demo_fraction:
             self.replay.add_demonstrations(transitions)
 
     def critic_weights(self) -> Mapping[str, Tensor]:
-        """Those of the critics' networks."""
+        """The weights of the critic networks."""
         return self.critic.net.state_dict()
 
     def warm_start_critics(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over the weights of critics, for their average as well; before the first block."""
+        """Load weights into the critics and their target network, before the first rollout."""
         self.critic.net.load_state_dict(weights)
         self.target.module.net.load_state_dict(weights)
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """Take in one block and learn; returns metrics, means over the gradient steps.
+        """Learn from one rollout; returns metrics, means over the gradient steps.
 
         Raises:
             PluginError: Rewards are not finite, or losses or gradients were not finite for long.
@@ -214,7 +214,7 @@ class OffPolicy(Algorithm):
         }
 
     def _due(self, fresh: int) -> int:
-        """Gradient steps for so many fresh decisions, fractions carried over."""
+        """Return the number of gradient steps for the new decisions; fractions carry over."""
         self.decisions += fresh
         if self.decisions < self.cfg.warmup_decisions:
             return 0
@@ -246,7 +246,7 @@ class OffPolicy(Algorithm):
         return losses | found
 
     def _weights(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """What the rows count as critics learn, (B,), and metrics of it."""
+        """Weights (B,) of the rows in the critic loss, and their metrics."""
         if self.dynamics_gap is None:
             return torch.ones_like(batch.rew), {}
         found, weights = self.dynamics_gap.step(batch), self.dynamics_gap.weights(batch)
@@ -254,13 +254,13 @@ class OffPolicy(Algorithm):
         return weights, found | ({"simulated_weight": simulated.mean()} if len(simulated) else {})
 
     def _value(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
-        """The value (B,) that the actor climbs."""
+        """The value (B,) that the actor maximises."""
         return self.actor_aggregation(self.critic(obs, act), self.generator)
 
     def rollback(self, state: Mapping[str, Any]) -> None:
-        """Return to an earlier ``actor_state`` at half of the present rate; the replay stays.
+        """Restore an earlier ``actor_state`` at half the current learning rate; the replay stays.
 
-        The critics return as well: the actor that climbs later ones would be led astray again.
+        The critics are restored as well, because the actor follows their gradient.
         """
         lr = self.lr
         self.load_states_of(self.actor_parts, state)
@@ -268,7 +268,7 @@ class OffPolicy(Algorithm):
 
 
 class _Means:
-    """Means of metrics that not every step has."""
+    """Means of metrics; a metric may be absent from some steps."""
 
     def __init__(self) -> None:
         self._seen: defaultdict[str, list[Tensor]] = defaultdict(list)

@@ -1,23 +1,23 @@
-"""How far a simulator's transitions are to be believed, beside a robot's own.
+"""Weights of simulated transitions by the likelihood ratio of real and simulated dynamics.
 
-Two discriminators tell what was logged (real) from what the loop collected (simulated): one by the
-observation and the chunk, one by what came of them as well. By Bayes' rule the difference of their
+Two discriminators separate logged (real) from collected (simulated) transitions. One sees the
+observation and the chunk; the other also sees the outcome. By Bayes' rule the difference of their
 log-odds is
 
     log p_real(o'|o, a) − log p_sim(o'|o, a) = l(o, a, o') − l(o, a)
 
-whatever the two policies were, and however many rows there are of each. The squared TD error of a
-simulated transition counts with that ratio, held to [least, 1], that of a real one in full (H2O:
-Niu et al. 2022, arXiv 2206.13464; the discriminators: DARC, Eysenbach et al. 2020, arXiv
-2006.13916).
+for any two policies and any number of rows of each kind. The squared TD error of a simulated
+transition is weighted by that ratio, clipped to [min_weight, 1]. Real transitions have weight 1.
+Sources: H2O, Niu et al. 2022, arXiv 2206.13464; discriminators of DARC, Eysenbach et al. 2020,
+arXiv 2006.13916.
 
-The second discriminator is written as the first plus what the outcome adds, and the ratio is that
-addition. An outcome is what a target sees of it: where the chunk led, how much of it was executed,
-and whether the task ended in it; where it did, no successor is looked at.
+The second discriminator is the first plus a term of the outcome, and this term is the log-ratio.
+The outcome holds the next observation, the executed share of the chunk, and whether the task
+terminated. After termination the next observation is masked.
 
-Of the paper this is the weight of TD errors alone. Its pessimism is not here: values of simulated
-decisions pushed down by log Σ ω·exp Q, with an ω that averages the ratio over perturbed successors,
-and those of real ones pushed up.
+This module implements only the TD-error weights of H2O. Its pessimism is not implemented: there,
+log Σ ω·exp Q lowers values of simulated decisions, with an ω averaged over perturbed successors,
+and values of real decisions are raised.
 
 Shapes: B rows of a batch, O observation features, E executed actions, A act_dim.
 """
@@ -42,31 +42,31 @@ from robo_rl.policy.chain import randn
 
 
 class DynamicsGap(Stateful):
-    """The discriminators, and the weights that follow from them.
+    """The discriminators, and the weights computed from them.
 
     Args:
         cfg: See Config.
-        critic: They see observations and chunks as it does.
+        critic: Encodes the discriminators' observations and chunks.
         generator: Draws noise.
     """
 
     class Config(ConfigModel):
-        """Networks, their optimiser, and the least weight.
+        """Networks, their optimiser, and the smallest weight.
 
-        ``noise`` is the std of what is put on everything that they see while they learn, in
-        network units, so that they do not know rows by heart.
+        ``noise`` is the std of the noise on all inputs during training, in network units. It limits
+        overfitting to single rows.
         """
 
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
-        """Widths of the hidden layers of the classifiers."""
+        """Widths of the hidden layers of the discriminators."""
         lr: float = Field(default=3e-4, gt=0.0)
-        """Learning rate of the classifiers."""
+        """Learning rate of the discriminators."""
         grad_clip: float = Field(default=10.0, gt=0.0)
         """Largest norm of a gradient."""
         noise: float = Field(default=0.1, ge=0.0)
-        """Standard deviation of the noise on the classifiers' join_inputs, in network units."""
+        """Standard deviation of the noise on the discriminators' inputs, in network units."""
         min_weight: float = Field(default=1e-5, gt=0.0, le=1.0)
-        """Least weight of a simulated transition."""
+        """Smallest weight of a simulated transition."""
 
     state_parts: ClassVar[tuple[str, ...]] = ("nets", "optimizer")
 
@@ -81,10 +81,12 @@ class DynamicsGap(Stateful):
         self.optimizer = ClippedOptimizer(self.nets.parameters(), cfg.lr, cfg.grad_clip)
 
     def step(self, batch: Transitions) -> dict[str, Tensor]:
-        """One gradient step of both by a batch whose ``act`` critics may see; returns losses.
+        """Take one gradient step of both discriminators; returns losses.
+
+        The unexecuted tail of ``batch.act`` must be masked, as for the critics.
 
         Raises:
-            ConfigError: No row of it is real.
+            ConfigError: No row of the batch is real.
             PluginError: Gradients were not finite for long.
         """
         _check_has_real_rows(batch)
@@ -99,14 +101,14 @@ class DynamicsGap(Stateful):
 
     @torch.no_grad()
     def weights(self, batch: Transitions) -> Tensor:
-        """What the rows' squared TD errors count: (B,), of real ones 1."""
+        """Weights (B,) of the rows' squared TD errors; 1 for real rows."""
         _, added = self._log_odds(batch, 0.0)
         return torch.where(
             batch.demo, 1.0, added.clamp(max=0.0).exp().clamp(min=self.cfg.min_weight)
         )
 
     def _log_odds(self, batch: Transitions, noise: float) -> tuple[Tensor, Tensor]:
-        """Of being real: by the decision, and what the outcome adds, each (B,)."""
+        """Log-odds of being real by the decision, and the added term of the outcome, each (B,)."""
         decision = self.critic.join_inputs(self.critic.encode(batch.obs), batch.act)
         both = torch.cat([decision, self._outcome(batch)], dim=-1)
         if noise:
@@ -115,7 +117,7 @@ class DynamicsGap(Stateful):
         return self.nets["decision"](decision)[:, 0], self.nets["outcome"](both)[:, 0]
 
     def _outcome(self, batch: Transitions) -> Tensor:
-        """Where it led unless it ended, whether it ended, the share of it that was executed."""
+        """The outcome: masked next observation, termination flag, executed share of the chunk."""
         led_to = self.critic.encode(batch.next_obs)
         ended = batch.terminated[:, None]
         share = batch.num_exec[:, None].to(led_to) / self.critic.exec_horizon

@@ -1,7 +1,8 @@
-"""What holds an off-policy actor near the policy that RL began with: KL to it in closed form.
+"""KL regularization of an off-policy actor towards its reference policy, in closed form.
 
-Shapes: B rows, J trained steps with a density, H horizon, E executed actions, A act_dim. On-policy
-learning has its own anchors, over the chains of a block (``anchor``); this one draws chains anew.
+Shapes: B rows, J trained steps with a density, H horizon, E executed actions, A act_dim. The
+penalty draws new chains. On-policy algorithms use the chains of the rollout instead
+(``algo.ppo.regularizers``).
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from robo_rl.policy.kernel import Kernel
 
 
 class ReferenceKlConfig(ConfigModel):
-    """Coefficients of KL(base ‖ policy) and KL(policy ‖ base), per decision; 0 is off."""
+    """Coefficients of KL(reference ‖ policy) and KL(policy ‖ reference) per decision; 0 is off."""
 
     forward_kl: float = Field(default=0.0, ge=0.0)
-    """Coefficient of KL(base ‖ policy); 0 is off."""
+    """Coefficient of KL(reference ‖ policy); 0 is off."""
     reverse_kl: float = Field(default=0.0, ge=0.0)
-    """Coefficient of KL(policy ‖ base); 0 is off."""
+    """Coefficient of KL(policy ‖ reference); 0 is off."""
 
     @property
     def enabled(self) -> bool:
-        """Whether there is any anchor at all."""
+        """Whether any coefficient is above 0."""
         return bool(self.forward_kl or self.reverse_kl)
 
 
 class ReferenceKl:
-    """The penalty, at the states of chains that the policy draws.
+    """The KL penalty, at the states of chains that the policy draws.
 
-    The chain rule makes the chains' KL the sum of their steps', in expectation over the states that
-    the first of the two visits. Here the states are the policy's for both directions, and held
-    fixed, so that gradients say where to go from a state, not which states to visit.
+    By the chain rule, the KL of two chains is the sum of the KLs of their steps, in expectation
+    over states of the first chain. Here both directions use the states of the policy's chains. The
+    states are detached: the gradient changes the step from a state, not the visited states.
 
     Args:
         cfg: Coefficients.
-        policy: Anchored.
+        policy: The regularized policy.
         generator: Draws the chains.
 
     Raises:
@@ -56,13 +57,13 @@ class ReferenceKl:
         self.base = policy.reference_policy()
 
     def reset_reference(self, policy: DenoisingPolicy) -> None:
-        """Take up the base of a policy that was loaded."""
+        """Take the reference policy of a policy that was loaded."""
         self.base = policy.reference_policy()
 
     def penalty(
         self, policy: DenoisingPolicy, obs: dict[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Mean over the rows of obs, weighted, with gradient; and both KLs without."""
+        """Return the weighted mean penalty with gradient, and both KLs without."""
         ours, theirs = self._kernels(policy, obs)
         rows, executed = len(next(iter(obs.values()))), policy.exec_horizon
         pairs = {"forward_kl": (theirs, ours), "reverse_kl": (ours, theirs)}
@@ -74,7 +75,7 @@ class ReferenceKl:
         return total, {name: kl.detach() for name, kl in kls.items()}
 
     def _kernels(self, policy: DenoisingPolicy, obs: dict[str, Tensor]) -> tuple[Kernel, Kernel]:
-        """Both laws at all trained steps: (B·J, H, A)."""
+        """Kernels of the policy and the reference at all trained steps: (B·J, H, A)."""
         with torch.no_grad():
             states = policy.sample(obs, self.generator).x[:, self.steps]
         k, terms = self.steps.repeat(len(states)), len(self.steps)
@@ -89,10 +90,10 @@ class ReferenceKl:
 
 
 def check_has_density(policy: DenoisingPolicy) -> None:
-    """Demand a trained step with noise.
+    """Check that at least one trained step is stochastic.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: No trained step is stochastic.
     """
     if not bool(policy.trainable_steps.any()):
         raise ConfigError(

@@ -1,14 +1,16 @@
-"""Soft actor-critic on denoising chains; it never learns which policy family it trains.
+"""Soft actor-critic on denoising chains, for every policy family.
 
 Shapes: B rows, J trained steps with a density, H horizon, E executed actions, A act_dim. Source:
-Haarnoja et al. 2018 (arXiv 1812.05905); REDQ (2101.05982) and RLPD (2302.02948) by ``target_aggregation``,
-``utd_ratio`` and the replay's ``demo_fraction``.
+Haarnoja et al. 2018 (arXiv 1812.05905); REDQ (2101.05982) and RLPD (2302.02948) by
+``target_aggregation``, ``utd_ratio`` and the replay's ``demo_fraction``.
 
-What is drawn is a chain, a = x[K], and its probability that of its trained steps: for a Gaussian
-policy, K = 1, the usual one, for a flow of which the last step is trained that of this step given
-the others. Actions are not squashed by tanh. The MDP that is solved is the one whose actions are
-unbounded and clipped by the env; it is well-posed because the learnt std is bounded, and so the
-entropy, and because being out of range costs (see ``value_actor``).
+An action is the end of a chain, a = x[K]. Its log-probability is that of the trained steps. For a
+Gaussian policy, K = 1, this is the usual log-probability. For a flow with a trained last step it is
+that of the last step given the others.
+
+Actions are not squashed by tanh: they are unbounded, and the env clips them. The problem is
+well-posed because the learnt std, and so the entropy, is bounded, and because ``off_policy.actor``
+penalises actions out of range.
 """
 
 from __future__ import annotations
@@ -29,27 +31,29 @@ from robo_rl.policy.chain import Prediction
 from robo_rl.policy.kernel import Kernel
 
 _FAR = 20.0
-"""A raw noise level that is at the bound for all that float64 can tell."""
+"""A raw noise level whose std is at its bound within float64 precision."""
 
 
 class SacConfig(OffPolicyConfig):
     """Hyper-parameters; see ``OffPolicyConfig``.
 
-    The temperature is tuned until the entropy of what the policy draws is that of noise with
-    ``target_std``, in network units, at every trained step: 0.09 is the usual −1 nat a dimension.
-    ``entropy_in_target``: values hold future entropy, as in the papers; RLPD may leave it out. Of
-    ``replay.n_step`` > 1 it has to: the replay knows what the decisions in between earned, not how
-    random they were, and such a value would hold entropy only from the bootstrap on.
+    The temperature is tuned so that the entropy of the policy equals that of noise with
+    ``target_std``, in network units, at every trained step. A ``target_std`` of 0.09 is the usual
+    −1 nat per dimension.
+
+    With ``entropy_in_target`` values include future entropy, as in the papers; RLPD may leave it
+    out. With ``replay.n_step`` > 1 it must be off, because the replay does not store the entropy of
+    the decisions in between.
     """
 
     target_std: float = Field(default=0.1, gt=0.0)
-    """Standard deviation of noise, in network units, whose entropy is the target."""
+    """Standard deviation of the noise whose entropy is the target, in network units."""
     temperature: float = Field(default=0.01, gt=0.0)
-    """Temperature that training starts with, in the unit of values."""
+    """Initial temperature, in the unit of values."""
     temperature_lr: float = Field(default=3e-4, ge=0.0)
-    """Learning rate of the logarithm of the temperature; 0 keeps it."""
+    """Learning rate of the log temperature; 0 keeps the temperature fixed."""
     entropy_in_target: bool = True
-    """Whether values hold future entropy."""
+    """Whether values include future entropy."""
 
     @model_validator(mode="after")
     def _values_hold_all_entropy_or_none(self) -> SacConfig:
@@ -62,7 +66,7 @@ class SacConfig(OffPolicyConfig):
 
 
 class Sac(OffPolicy):
-    """An actor that climbs Q + temperature · entropy, and critics of the same.
+    """An actor that maximises Q + temperature · entropy, and critics of the same objective.
 
     Args:
         cfg: See Config.
@@ -83,13 +87,13 @@ class Sac(OffPolicy):
 
     @classmethod
     def check_policy(cls, cfg: SacConfig, policy: DenoisingPolicy) -> None:
-        """Refuse a policy that an anchor cannot hold, or whose noise cannot be tuned."""
+        """Refuse a policy that the reference KL does not support, or with fixed noise."""
         ActorTrainer.check_policy(cfg, policy)
         _check_target_std(policy, cfg.target_std)
 
 
 class SoftActor(ActorTrainer):
-    """A policy that likes its draws to be unlikely, at a price that is learnt.
+    """An actor with an entropy bonus and a learnt temperature.
 
     Args:
         cfg: See ``SacConfig``.
@@ -97,7 +101,7 @@ class SoftActor(ActorTrainer):
         generator: Draws actions.
 
     Raises:
-        ConfigError: As ``Sac``.
+        ConfigError: As for ``Sac``.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("temperature",)
@@ -112,12 +116,12 @@ class SoftActor(ActorTrainer):
         )
 
     def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """A draw, and temperature · log-probability of it."""
+        """Return a sampled action and temperature · log-probability as its cost."""
         act, log_prob = self._draw(obs)
         return act, self.temperature.value * log_prob * self.entropy_in_target
 
     def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
-        """One step of the policy up Q + temperature · entropy, one of the temperature."""
+        """Take one step of the policy on Q + temperature · entropy, and one of the temperature."""
         act, log_prob = self._draw(obs)
         cost, metrics = self.penalties(obs, act)
         soft = value(obs, act) - self.temperature.value * log_prob
@@ -127,7 +131,7 @@ class SoftActor(ActorTrainer):
         return metrics | {"entropy": found, "temperature": self.temperature.value}
 
     def _draw(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """A chain's action (B, H, A) and the log-probability (B,) of its trained steps."""
+        """Sample a chain's action (B, H, A) and the log-probability (B,) of its trained steps."""
         policy = self.policy
         chain = policy.sample(obs, self.generator, grad_steps=policy.num_trained)
         steps = policy.trainable_steps.nonzero().flatten().to(chain.x.device, non_blocking=True)
@@ -137,12 +141,12 @@ class SoftActor(ActorTrainer):
 
 @torch.no_grad()
 def entropy(policy: DenoisingPolicy, *, std: float | None = None, raw: float = 0.0) -> float:
-    """Entropy of a decision's trained steps, of the executed actions, in nats.
+    """Entropy of a decision's trained steps over the executed actions, in nats.
 
     Args:
-        policy: Whose steps: which of them have noise, and how it is correlated along the chunk.
-        std: Of all of that noise, in network units; by default what follows from ``raw``.
-        raw: Level of the learnt noise, as a network would say it.
+        policy: Defines the stochastic steps and the correlation of noise along the chunk.
+        std: Std of the noise at every stochastic step, in network units; by default from ``raw``.
+        raw: Raw output of the learnt noise level.
     """
     steps = policy.trainable_steps.nonzero().flatten()
     x = torch.zeros(len(steps), policy.horizon, policy.act_spec.size, dtype=torch.float64)
@@ -154,7 +158,7 @@ def entropy(policy: DenoisingPolicy, *, std: float | None = None, raw: float = 0
 
 
 def _check_target_std(policy: DenoisingPolicy, target_std: float) -> None:
-    """Beyond the bounds of the noise no temperature is high or low enough.
+    """Check that ``target_std`` is between the bounds of the learnt noise.
 
     Raises:
         ConfigError: There is no learnt noise, or the target is not between its bounds.
@@ -167,7 +171,7 @@ def _check_target_std(policy: DenoisingPolicy, target_std: float) -> None:
             hint="algorithm 'td3' takes any sampler",
         )
     before = policy.progress
-    for progress in (1.0, 0.0, before):  # bounds that are annealed run from the one to the other
+    for progress in (1.0, 0.0, before):  # annealed bounds are extreme at one end
         policy.set_progress(progress)
         low, high = (entropy(policy, raw=raw) for raw in (-_FAR, _FAR))
         if not low < entropy(policy, std=target_std) < high:

@@ -1,12 +1,12 @@
-"""TD3 on denoising chains: a deterministic policy gradient for whatever evaluation runs.
+"""TD3 on denoising chains: a deterministic policy gradient through the evaluation sampler.
 
 Shapes: B rows, H horizon, A act_dim. Source: Fujimoto et al. 2018 (arXiv 1802.09477), algorithm 1,
-but for the target critic, which follows at every step.
+except that the target critic follows at every step.
 
-What climbs is what is judged in the end: the chain under its evaluation sampler, a Gaussian
-policy's mean, a flow's ODE from fresh noise. Gradients run through the trained steps, the last one
-of a flow with ``finetune_steps: 1``. Exploration is the policy's sampler, whose noise, where it
-could be learnt, stays as it was, for nothing here depends on it.
+The trained map is the evaluation sampler: a Gaussian policy's mean, or a flow's ODE from new noise.
+Gradients run through the trained steps, for example the last step of a flow with ``finetune_steps:
+1``. The policy's sampler explores. Learnt noise stays constant, because the loss does not depend on
+it.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from robo_rl.policy.chain import randn
 class Td3Config(OffPolicyConfig):
     """Hyper-parameters; see ``OffPolicyConfig``.
 
-    Targets are of the averaged policy's action with noise of ``smoothing_std`` on it, held to
-    ±``smoothing_clip``, in network units. The average's decay is ``target_ema``, like the critic's.
+    Targets use the averaged policy's action with noise of ``smoothing_std``, clipped to
+    ±``smoothing_clip``, in network units. The decay of the policy average is ``target_ema``, as for
+    the critic.
     """
 
     policy_delay: int = Field(default=2, ge=1)
-    """Gradient steps of the critic for one of the actor."""
+    """Critic steps per actor step."""
     actor_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config(mode="mean")
-    """How one value is made of the ensemble's for the actor."""
+    """How the ensemble is reduced to one value for the actor."""
     smoothing_std: float = Field(default=0.2, ge=0.0)
     """Standard deviation of the noise on the target's action, in network units."""
     smoothing_clip: float = Field(default=0.5, ge=0.0)
-    """Largest noise on the target's action, in network units."""
+    """Clip of the noise on the target's action, in network units."""
 
 
 class Td3(OffPolicy):
-    """An actor that climbs Q, more slowly than the critics learn, and critics of its average.
+    """An actor that maximises Q with a policy delay, and critics of its averaged policy.
 
     Args:
         cfg: See Config.
@@ -53,7 +54,7 @@ class Td3(OffPolicy):
         generator: Draws batches, noise and subsets of critics.
 
     Raises:
-        ConfigError: The settings ask for what the policy or the ensemble does not offer.
+        ConfigError: The policy or the ensemble does not support the settings.
     """
 
     Config = Td3Config
@@ -66,7 +67,7 @@ class Td3(OffPolicy):
 
     @classmethod
     def check_policy(cls, cfg: Td3Config, policy: DenoisingPolicy) -> None:
-        """Refuse a policy that an anchor cannot hold, or whose evaluation draws noise."""
+        """Refuse a policy that the reference KL does not support, or with stochastic evaluation."""
         ActorTrainer.check_policy(cfg, policy)
         _check_deterministic_eval(policy)
 
@@ -80,7 +81,7 @@ class DeterministicActor(ActorTrainer):
         generator: Draws noise.
 
     Raises:
-        ConfigError: As ``ActorTrainer``; or evaluation draws noise on its way.
+        ConfigError: As for ``ActorTrainer``; or the evaluation is stochastic.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("average",)
@@ -92,14 +93,14 @@ class DeterministicActor(ActorTrainer):
         self.average = TargetNetwork(policy, cfg.target_ema)
 
     def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """The averaged policy's action with noise; it costs nothing."""
+        """Return the averaged policy's action with smoothing noise, at cost 0."""
         act = self._act(self.average.module, obs)
         noise = self.smoothing_std * randn(act.shape, self.generator).to(act)
         act = act + noise.clamp(-self.smoothing_clip, self.smoothing_clip)
         return act, torch.zeros_like(act[:, 0, 0])
 
     def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
-        """One step up Q, one of the average."""
+        """Take one actor step on Q, and update the average."""
         act = self._act(self.policy, obs)
         cost, metrics = self.penalties(obs, act)
         self.optimizer.step(cost - value(obs, act).mean())

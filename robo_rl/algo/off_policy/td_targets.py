@@ -1,4 +1,4 @@
-"""What action values are moved towards: a value, or the law of the return (C51).
+"""TD targets of action values: a scalar, or a distribution of the return (C51).
 
 Shapes: B rows of a batch, M critics, n bins of a histogram, H horizon, A act_dim. A transition's
 target is rew + discount·(1 − terminated)·(Q'(o', a') − cost), with Q' of an ensemble.
@@ -17,14 +17,14 @@ from robo_rl.data.replay import Transitions
 
 
 class Backup(Protocol):
-    """How critics learn of what came next."""
+    """Computes TD targets and the critic loss."""
 
     def targets(self, batch: Transitions, act: Tensor, cost: Tensor) -> Tensor:
-        """What they are moved towards if ``act`` (B, H, A) comes next, at a cost (B,)."""
+        """Return the targets for the next action ``act`` (B, H, A) at a cost (B,)."""
         ...
 
     def loss(self, batch: Transitions, act: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss (M, B) of being elsewhere, and the mean (B,) of where they are moved to."""
+        """Return the loss (M, B) and the mean (B,) of the targets."""
         ...
 
 
@@ -32,10 +32,10 @@ class ScalarBackup:
     """Targets are values (B,).
 
     Args:
-        critic: Learns.
-        target: Its average, which is asked.
-        rule: From the ensemble's values to one.
-        generator: Of the rule.
+        critic: The trained critic.
+        target: Its target network.
+        rule: Reduces the ensemble to one value.
+        generator: Random source of the rule.
     """
 
     def __init__(
@@ -49,31 +49,32 @@ class ScalarBackup:
 
     @torch.no_grad()
     def targets(self, batch: Transitions, act: Tensor, cost: Tensor) -> Tensor:
-        """See ``Backup``."""
+        """See ``Backup.targets``."""
         value = self.rule(self.target(batch.next_obs, act), self.generator)
         return td_target(batch.rew, batch.discount, batch.terminated, value - cost)
 
     def loss(self, batch: Transitions, act: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Backup``."""
+        """See ``Backup.loss``."""
         wanted = self.targets(batch, act, cost)
         return self.critic.loss(batch.obs, batch.act, wanted), wanted
 
 
 class CategoricalBackup:
-    """Targets are laws of the return, probabilities (B, n) of a histogram's bins.
+    """Targets are distributions of the return: probabilities (B, n) of histogram bins.
 
-    The successor's law, moved and shrunk as its value would be, projected onto the bins again
-    (C51: Bellemare et al. 2017, arXiv 1707.06887, algorithm 1). Of an ensemble, the law of the
-    member whose mean is the least, or the mixture of all: what min and mean are of values.
+    The next distribution is shifted and scaled as its value would be, then projected onto the bins
+    (C51: Bellemare et al. 2017, arXiv 1707.06887, algorithm 1). The rule selects the ensemble
+    member with the lowest mean, or the mixture of all members. These correspond to min and mean of
+    values.
 
     Args:
-        critic: Learns; its heads are histograms.
-        target: Its average, which is asked.
-        rule: Whose law counts.
-        generator: Of the rule.
+        critic: The trained critic; its heads are histograms.
+        target: Its target network.
+        rule: Weights the members' distributions.
+        generator: Random source of the rule.
 
     Raises:
-        ConfigError: The rule is no mixture of members.
+        ConfigError: The rule is not a mixture of members.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class CategoricalBackup:
 
     @torch.no_grad()
     def targets(self, batch: Transitions, act: Tensor, cost: Tensor) -> Tensor:
-        """See ``Backup``."""
+        """See ``Backup.targets``."""
         centres, laws = self.head.centres, self.target.distributions(batch.next_obs, act)
         shares = self.rule.member_weights(laws @ centres, self.generator)
         law = (shares.unsqueeze(-1) * laws).sum(dim=0)
@@ -100,7 +101,7 @@ class CategoricalBackup:
         return self.head.project(values, law)
 
     def loss(self, batch: Transitions, act: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """See ``Backup``."""
+        """See ``Backup.loss``."""
         law = self.targets(batch, act, cost)
         return self.critic.distribution_loss(batch.obs, batch.act, law), law @ self.head.centres
 
@@ -108,7 +109,7 @@ class CategoricalBackup:
 def make_backup(
     critic: QCritic, target: QCritic, rule: EnsembleAggregation, generator: torch.Generator
 ) -> Backup:
-    """Of values, or of laws where the critic learns these.
+    """Return a categorical backup for a distributional critic, else a scalar one.
 
     Raises:
         ConfigError: See ``CategoricalBackup``.

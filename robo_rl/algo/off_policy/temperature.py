@@ -1,4 +1,4 @@
-"""The price of certainty in soft actor-critic, tuned so that entropy stays at its target."""
+"""The entropy temperature of soft actor-critic, tuned to a target entropy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from robo_rl.core.stateful import Stateful
 class Temperature(Stateful):
     """α > 0, learnt as its logarithm.
 
-    Minimises α·(H − H̄) over log α: it rises while the entropy H is below its target H̄ (Haarnoja
-    et al. 2018, arXiv 1812.05905, eq. 18; with log α for α as their code has it).
+    Minimises α·(H − H̄) over log α. α rises while the entropy H is below its target H̄ (Haarnoja et
+    al. 2018, arXiv 1812.05905, eq. 18; with log α for α as in their code).
 
     Args:
-        start: α at first.
+        start: Initial α.
         lr: Learning rate of log α, by Adam; 0 keeps it.
         target: H̄ in nats.
-        device: Where entropies come from.
+        device: Device of the entropies.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("log_value", "optim")
@@ -49,9 +49,9 @@ class Temperature(Stateful):
             self.log.copy_(log)
 
     def step(self, entropy: Tensor) -> None:
-        """One step, after the policy was found to have this entropy (scalar, no gradient).
+        """Take one step, given the current entropy of the policy (scalar, no gradient).
 
-        One that is not finite pulls nowhere.
+        An entropy that is not finite has no gradient.
         """
         gap = torch.where(entropy.isfinite(), entropy - self.target, 0.0)
         self.optim.zero_grad(set_to_none=True)

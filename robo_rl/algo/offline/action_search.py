@@ -1,7 +1,7 @@
-"""Offline algorithms that search for better chunks than the policy's own and clone these.
+"""Offline algorithms that search for better chunks than the policy's, and clone them.
 
-The result is a policy of the same family: the algorithm takes every policy that can be cloned. The
-search itself is a subclass's ``find``.
+The result is a policy of the same family, so the algorithm takes every policy that can be cloned. A
+subclass implements ``search``.
 
 Shapes: N rows of a batch, H horizon, A act_dim.
 """
@@ -20,11 +20,11 @@ from robo_rl.optim.scalars import read
 
 
 class ActionSearch(SupervisedAlgorithm):
-    """Clones better chunks at the data's states.
+    """Clones better chunks at the observations of the data.
 
     Args:
         cfg: The algorithm's own ``Config``.
-        optim: Of cloning.
+        optim: Optimiser and weight averaging for cloning.
         minibatch: N.
         inputs: See ``OfflineInputs``.
     """
@@ -37,13 +37,13 @@ class ActionSearch(SupervisedAlgorithm):
 
     @abstractmethod
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """Better chunks (N, H, A) in network units at a batch's states, and figures of the search.
+        """Return better chunks (N, H, A) in network units for a batch, and scalar metrics.
 
-        What the search itself learns it learns here.
+        Parts with parameters, such as critics, take their gradient step here.
         """
 
     def step(self) -> dict[str, float]:
-        """One gradient step; returns the loss, and the figures of the search."""
+        """Take one gradient step; returns the loss and the metrics of the search."""
         batch = self.replay.sample(self.minibatch, self.generator)
         best, figures = self.search(batch)
         policy = self.trainer.policy

@@ -1,7 +1,7 @@
-"""Advantage-weighted cloning by critics that follow the policy: it is evaluated while it is made.
+"""Advantage-weighted cloning with critics that evaluate the current policy.
 
-As ``Awr``, but for the critics, which learn what the policy as it stands would do next, over whole
-chunks, and are made one value of by a rule that should be pessimistic (ALOE, arXiv 2602.12691):
+ALOE (arXiv 2602.12691) is ``Awr`` with TD critics of the current policy, over whole chunks. A rule
+reduces the ensemble to one value; it should be pessimistic.
 
     Q(o, a) ← rew + discount·(1 − terminated)·rule of Q'(o', a'),  a' ~ the policy
     advantage of a row = Q(o, a) − Q(o, a~),  a~ ~ the policy
@@ -22,7 +22,7 @@ from robo_rl.data.transitions import Transitions
 
 
 class Aloe(Awr):
-    """Goes on cloning a policy, rows weighted by what they are worth beside it.
+    """Clones a policy with weights by the advantage over the policy's own chunks.
 
     Args:
         cfg: See Config.
@@ -30,13 +30,13 @@ class Aloe(Awr):
     """
 
     class Config(Awr.Config):
-        """As ``Awr``, and its own critics.
+        """Settings of ``Awr``, and of the TD critics.
 
-        The temperature is in units of the spread of the advantages that these begin from.
+        The temperature is in units of the initial critics' advantage spread.
         """
 
         critics: TdCritics.Config = TdCritics.Config()
-        """Settings of the critics that learn along with the policy."""
+        """Settings of the TD critics that are trained along with the policy."""
 
     state_parts = ("td_critics",)
 
@@ -48,7 +48,7 @@ class Aloe(Awr):
         )
 
     def step(self) -> dict[str, float]:
-        """One gradient step of critics and policy; returns losses.
+        """Take one gradient step of critics and policy; returns losses.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -62,7 +62,7 @@ class Aloe(Awr):
 
     @torch.no_grad()
     def advantage(self, batch: Transitions) -> Tensor:
-        """See ``Awr``."""
+        """Advantages (B,) of the batch's chunks over the policy's chunks."""
         act, own = (
             batch.act_with_masked_tail(self.generator),
             act_normalized(self.policy, batch.obs, self.generator),

@@ -1,4 +1,4 @@
-"""An actor beside a policy: it draws something small, in bounds, that makes the policy do better.
+"""A small bounded actor whose output modifies a policy: DSRL's noise or EXPO's edits.
 
 Shapes: B rows, D inputs, A outputs.
 """
@@ -18,27 +18,27 @@ from robo_rl.optim.optimizer import ClippedOptimizer
 
 
 class AuxiliaryActor(Stateful):
-    """Climbs a value, and stays random by its entropy (Haarnoja et al. 2018, arXiv 1812.05905).
+    """Maximises a value with an entropy bonus (Haarnoja et al. 2018, arXiv 1812.05905).
 
     Args:
         cfg: See Config.
         inputs: D.
         outputs: A.
-        bound: What it draws is in (−bound, bound).
-        device: Where its network is.
+        bound: Outputs are in (−bound, bound).
+        device: Device of the network.
     """
 
     class Config(ConfigModel):
-        """Widths, rate, and what a nat of entropy an output is worth beside the values' mean."""
+        """Network widths, optimiser, and entropy bonus."""
 
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
         """Widths of the hidden layers."""
         lr: float = Field(default=3e-4, gt=0.0)
         """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
-        """Largest norm of a gradient."""
+        """Largest gradient norm."""
         entropy_coef: float = Field(default=0.05, ge=0.0)
-        """Weight of a nat of entropy per output, relative to the mean absolute value."""
+        """Weight of one nat of entropy per output, relative to the mean absolute value."""
 
     state_parts = ("net", "optimizer")
 
@@ -56,18 +56,18 @@ class AuxiliaryActor(Stateful):
 
     @torch.no_grad()
     def sample(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """For inputs (B, D): (B, A)."""
+        """Sample outputs (B, A) for inputs (B, D)."""
         return self.bound * self.net(x, generator)[0]
 
     def update(
         self, x: Tensor, worth: Callable[[Tensor], Tensor], generator: torch.Generator
     ) -> Tensor:
-        """One gradient step; returns what is drawn is worth on average.
+        """Take one gradient step; returns the mean value of the sampled outputs, a scalar.
 
         Args:
             x: (B, D).
-            worth: Of draws (B, A), with gradients by them: (B,).
-            generator: Draws them.
+            worth: Maps outputs (B, A) to differentiable values (B,).
+            generator: Draws the outputs.
 
         Raises:
             PluginError: Gradients were not finite for long.

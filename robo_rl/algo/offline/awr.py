@@ -1,15 +1,15 @@
-"""Cloning in which good actions count for more: a policy is improved without leaving the data.
+"""Advantage-weighted cloning: improves a policy with chunks from the data only.
 
-Shapes: B rows of a batch, H actions of a chunk, A act_dim. The cloning loss of a family, flow or
-diffusion, of every row times exp(advantage / temperature), held to ``cap``: the projection onto the
-family of the best policy near the data (Peng et al. 2019, arXiv 1910.00177, eq. 10; with IQL's
-advantages: Kostrikov et al. 2021, arXiv 2110.06169, eq. 7). Advantages count in units of their
-spread over the data, so that a temperature means the same in every task; weights are divided by
-their mean over the batch, so that a learning rate does.
+Shapes: B rows of a batch, H actions of a chunk, A act_dim. The cloning loss of each row is
+multiplied by exp(advantage / temperature), clipped to ``max_weight``. This projects the best policy
+near the data onto the policy family (Peng et al. 2019, arXiv 1910.00177, eq. 10). With IQL's
+advantages it is eq. 7 of Kostrikov et al. 2021 (arXiv 2110.06169).
 
-What a human did who took over is what should have been done, whatever critics think of it: such
-rows may count as no worse than some advantage (corrections count as good actions in RECAP, Physical
-Intelligence 2025, arXiv 2511.14759).
+Advantages are in units of their spread over the data, so a temperature is comparable across tasks.
+Weights are divided by their batch mean, so a learning rate is comparable too.
+
+Rows that a human commanded can have a minimum advantage, independent of the critics. RECAP
+(Physical Intelligence 2025, arXiv 2511.14759) also treats corrections as good actions.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 
 _SEEN = 4096
-"""Decisions of which the spread of advantages is taken."""
+"""Number of decisions in the estimate of the advantages' spread."""
 
 
 class Awr(SupervisedAlgorithm):
-    """Goes on cloning a policy, rows weighted by what they are worth.
+    """Clones a policy with rows weighted by their advantage.
 
     Args:
         cfg: See Config.
@@ -39,10 +39,10 @@ class Awr(SupervisedAlgorithm):
     """
 
     class Config(ConfigModel):
-        """``temperature`` in units of the advantages' spread, the largest weight, and cloning.
+        """Weights and cloning; ``temperature`` is in units of the advantages' spread.
 
-        ``intervention_min_advantage``, in the same units, is the least advantage that a row counts with which a human
-        commanded; with 0 such rows are as any other.
+        ``intervention_min_advantage`` is the minimum advantage of rows that a human commanded, in
+        the same units. The value 0 disables the minimum.
         """
 
         temperature: float = Field(default=0.5, gt=0.0)
@@ -50,11 +50,11 @@ class Awr(SupervisedAlgorithm):
         max_weight: float = Field(default=20.0, gt=1.0)
         """Largest weight of a row."""
         intervention_min_advantage: float = Field(default=0.0, ge=0.0)
-        """Least advantage of a row that a human commanded, in the same units; 0 is off."""
+        """Minimum advantage of a row that a human commanded, in the same units; 0 is off."""
         minibatch: int = Field(default=256, ge=1)
-        """Rows of a gradient step."""
+        """Rows of a minibatch."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
-        """Optimiser, its schedule and the averaging of weights."""
+        """Optimiser, learning-rate schedule and weight averaging."""
 
     def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
         super().__init__(cfg, cfg.optim, inputs)
@@ -62,7 +62,7 @@ class Awr(SupervisedAlgorithm):
         self.scale = cfg.temperature * _spread(inputs.critics, inputs.replay)
 
     def step(self) -> dict[str, float]:
-        """One gradient step; returns the loss."""
+        """Take one gradient step; returns the loss."""
         batch = self.replay.sample(self.cfg.minibatch, self.generator)
         advantage = self.advantage(batch) / self.scale
         if self.cfg.intervention_min_advantage:
@@ -75,24 +75,24 @@ class Awr(SupervisedAlgorithm):
         return {"loss": float(self.trainer.step(weights * loss))}
 
     def advantage(self, batch: Transitions) -> Tensor:
-        """Of a batch's own chunks: (B,)."""
+        """Advantages (B,) of the batch's chunks."""
         act = batch.act_with_masked_tail(self.generator)
         return self.inputs.critics.advantage(batch.obs, act, self.generator)
 
 
 def floor_advantage(advantage: Tensor, rows: Tensor, least: float) -> Tensor:
-    """Advantages (B,), of some rows (B,) bool no lower than that."""
+    """Return advantages (B,), raised to at least ``least`` where ``rows`` (B,) is true."""
     return torch.where(rows, advantage.clamp(min=least), advantage)
 
 
 def advantage_weights(advantage: Tensor, max_weight: float) -> Tensor:
-    """Of advantages (B,) in units of the temperature: exp, held to cap, divided by their mean."""
+    """Return exp of scaled advantages (B,), clipped to ``max_weight`` and divided by the mean."""
     raw = advantage.exp().clamp(max=max_weight)
     return raw / raw.mean().clamp(min=1e-6)
 
 
 def _spread(critics: OfflineCritics, replay: Replay) -> float:
-    """Standard deviation of the advantages of the data, or of some of them."""
+    """Standard deviation of the advantages over a sample of the data."""
     generator = make_generator("spread", 0)
     batch = replay.sample(_SEEN, generator)
     act = batch.act_with_masked_tail(generator)

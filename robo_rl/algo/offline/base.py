@@ -1,4 +1,4 @@
-"""What an offline algorithm is: it improves a policy on logged decisions, with critics of these."""
+"""Base classes of offline algorithms, which improve a policy on logged decisions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from robo_rl.policy.base import DenoisingPolicy
 
 @dataclass(frozen=True)
 class OfflineInputs:
-    """What an offline algorithm learns from.
+    """Inputs of an offline algorithm.
 
     Args:
-        policy: Where training begins; not changed.
-        critics: Values of the logged actions; not changed.
+        policy: The initial policy; not changed.
+        critics: Critics of the logged actions; not changed.
         replay: The logged decisions.
-        steps: Gradient steps in all, the length of the schedules.
-        generator: Of all random draws.
+        steps: Total gradient steps, the length of the schedules.
+        generator: Source of all random draws.
     """
 
     policy: DenoisingPolicy
@@ -45,7 +45,7 @@ class OfflineAlgorithm(Learner, Trainable):
         inputs: See ``OfflineInputs``.
 
     Raises:
-        ConfigError: The algorithm does not take the policy (``check_policy``).
+        ConfigError: ``check_policy`` refuses the policy.
     """
 
     def __init__(self, cfg: Any, inputs: OfflineInputs) -> None:
@@ -59,7 +59,7 @@ class OfflineAlgorithm(Learner, Trainable):
 
     @property
     def generator(self) -> torch.Generator:
-        """Of all random draws."""
+        """Source of all random draws."""
         return self.inputs.generator
 
     @property
@@ -69,13 +69,13 @@ class OfflineAlgorithm(Learner, Trainable):
 
 
 class SupervisedAlgorithm(OfflineAlgorithm):
-    """An offline algorithm that trains its policy by a supervised loss.
+    """An offline algorithm that trains its policy with a supervised loss.
 
     Args:
         cfg: The algorithm's own ``Config``.
-        optim: Optimiser and averaging.
+        optim: Optimiser and weight averaging.
         inputs: See ``OfflineInputs``.
-        policy: Trained; a copy of the given policy by default.
+        policy: The trained policy; a copy of ``inputs.policy`` by default.
     """
 
     state_parts = ("trainer",)
@@ -93,15 +93,15 @@ class SupervisedAlgorithm(OfflineAlgorithm):
 
     @property
     def policy(self) -> DenoisingPolicy:
-        """The averaged weights."""
+        """The policy with averaged weights."""
         return self.trainer.ema.module.eval()
 
 
 def check_eval_is_deterministic(policy: DenoisingPolicy.Config) -> None:
-    """Demand a policy whose evaluation is a map from noise to chunks.
+    """Check that the evaluation is a deterministic map from noise to chunks.
 
     Raises:
-        ConfigError: The evaluation draws noise between its denoising steps as well.
+        ConfigError: The evaluation draws noise between its denoising steps.
     """
     if not policy.eval_is_deterministic:
         raise ConfigError(

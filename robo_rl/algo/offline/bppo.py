@@ -1,10 +1,12 @@
-"""PPO in the denoising chain on logged states: critics of the data say what is made likelier.
+"""PPO on denoising chains at logged observations, with advantages of offline critics.
 
-A chain is drawn from the behaviour policy at a state of the data, what it ends in is credited by
-IQL's critics, and the policy under training is moved within a trust region about the behaviour
-policy, which follows it every so many steps. No env is asked. Sources: Zhuang et al. 2023 (BPPO,
-arXiv 2302.11312); for denoising chains RL-100 (arXiv 2510.14830, section on offline RL), which
-follows at gates instead; here the gate stands at the end of the stage.
+The behaviour policy samples a chain at an observation of the data. IQL's critics give the advantage
+of its action. The trained policy moves within a trust region around the behaviour policy, which is
+updated at a fixed interval. No env is used.
+
+Sources: Zhuang et al. 2023 (BPPO, arXiv 2302.11312); for denoising chains RL-100 (arXiv 2510.14830,
+section on offline RL). RL-100 updates the behaviour policy at OPE gates; here the gate runs at the
+end of the stage.
 
 Shapes: N rows of a batch, K denoising steps, H horizon, A act_dim.
 """
@@ -29,34 +31,34 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain
 
 _LEAST = 1e-3
-"""Share of ε that the last steps have: a ratio is never held to exactly 1."""
+"""Minimum share of ε in the last steps, so that the trust region does not vanish."""
 
 
 class Bppo(OfflineAlgorithm):
-    """Makes draws likelier that critics think well of.
+    """Raises the likelihood of chains with a high advantage.
 
     Args:
         cfg: See Config.
         inputs: See ``OfflineInputs``.
 
     Raises:
-        ConfigError: The policy does not offer what the settings ask for, or some of its steps are
-            to stay as they were cloned: what is judged and improved again is all of it.
+        ConfigError: The policy does not support the settings, or trains only some of its denoising
+            steps.
     """
 
     class Config(ObjectiveConfig, OptimizerConfig):
-        """What is compared and held: ``ObjectiveConfig``; ``minibatch`` states a gradient step.
+        """Settings of the PPO objective and its optimiser; ``minibatch`` counts observations.
 
-        Learning rate and ε fall linearly to 0. Every ``behaviour_update_every`` steps the behaviour policy becomes
-        what the policy is by then; with 0 it stays where the stage began.
+        Learning rate and ε fall linearly to 0. The behaviour policy takes the trained weights every
+        ``behaviour_update_every`` steps. With 0 it stays the initial policy.
         """
 
         lr: float = Field(default=1e-4, gt=0.0)
-        """Learning rate that training starts with."""
+        """Initial learning rate."""
         minibatch: int = Field(default=256, ge=2)
-        """Observations of a gradient step."""
+        """Observations of a minibatch."""
         behaviour_update_every: int = Field(default=100, ge=0)
-        """Steps after which the behaviour policy becomes the policy; 0 never."""
+        """Steps between updates of the behaviour policy; 0 is never."""
 
     state_parts = ("actor", "behaviour", "optimizer", "done")
 
@@ -78,7 +80,7 @@ class Bppo(OfflineAlgorithm):
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
-        """See ``Learner``: the objective's demands, and that all denoising steps are trained."""
+        """Check the objective's requirements, and that all denoising steps are trained."""
         check_policy_supports(cfg, policy)
         if policy.cfg.finetune_steps:
             raise ConfigError(
@@ -90,7 +92,7 @@ class Bppo(OfflineAlgorithm):
             )
 
     def step(self) -> dict[str, float]:
-        """One gradient step; returns loss, KL to the behaviour policy, and what critics think.
+        """Take one gradient step; returns loss, KL to the behaviour policy, and mean advantage.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -110,7 +112,7 @@ class Bppo(OfflineAlgorithm):
         return read({"loss": loss, "kl": kl, "advantage": adv.mean()})
 
     def _loss(self, block: Rollout, adv: Tensor, left: float) -> tuple[Tensor, Tensor]:
-        """The trust region's, with that share of ε left, and the KL to the behaviour policy."""
+        """The surrogate loss with share ``left`` of ε, and the KL to the behaviour policy."""
         cfg, shares = self.cfg, ("clip", "clip_high", "clip_base")
         update = {name: max(left, _LEAST) * getattr(cfg, name) for name in shares}
         rule = cfg.model_copy(update=update)
@@ -123,12 +125,12 @@ class Bppo(OfflineAlgorithm):
 
 
 def standardize(adv: Tensor) -> Tensor:
-    """Advantages (N,) about their mean, in units of their spread."""
+    """Return advantages (N,) with mean 0 and std 1."""
     return (adv - adv.mean()) / adv.std().clamp(min=1e-6)
 
 
 def _block(obs: dict[str, Tensor], chain: Chain, exec_horizon: int) -> Rollout:
-    """Decisions of N states of the data, of one step each, whose chains will be scored."""
+    """A rollout of N logged observations, one decision each, with the sampled chains."""
     rows, horizon = chain.x.shape[0], chain.x.shape[2]
     whole = torch.ones(1, rows, device=chain.x.device)
     nothing = torch.zeros_like(whole, dtype=torch.bool)

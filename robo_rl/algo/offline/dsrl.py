@@ -1,16 +1,15 @@
-"""Steering by noise: a policy is left as it is, and the noise that it begins with is chosen.
+"""DSRL: steers a frozen policy by its initial noise.
 
-Whatever the noise, what comes out is a chunk that the policy makes, so that the search stays where
-its critics know something. Values of noise are learnt from those of the chunks that it becomes, and
-nothing is differentiated through the chain (Wagenmaker et al. 2025, DSRL, arXiv 2506.15799,
-algorithm 1, with noise aliasing):
+Every noise yields a chunk of the policy, so the search stays near the data of the critics. A noise
+critic learns the value of the chunk that a noise yields. No gradient runs through the chain.
+Source: Wagenmaker et al. 2025, DSRL, arXiv 2506.15799, algorithm 1, with noise aliasing.
 
     critics Q(o, a) ← rew + discount·(1 − terminated)·Q'(o', π(o', w')),  w' ~ actor(o')
-    of noise W(o, w) ← Q(o, π(o, w)),  w ~ N(0, I)
+    noise critic W(o, w) ← Q(o, π(o, w)),  w ~ N(0, I)
     actor    W(o, w) + entropy
 
-The chunks that steered noise becomes are cloned (``ActionSearch``), so that a policy goes on, and not a
-policy with an actor in front of it.
+The steered chunks are cloned (``ActionSearch``), so the result is a single policy without an actor
+for its noise.
 
 Shapes: B rows of a batch, H horizon, A act_dim.
 """
@@ -35,7 +34,7 @@ from robo_rl.policy.chain import randn
 
 
 class Dsrl(ActionSearch):
-    """Clones what comes of noise that an actor chooses.
+    """Clones the chunks that the policy yields from an actor's noise.
 
     Args:
         cfg: See Config.
@@ -43,16 +42,16 @@ class Dsrl(ActionSearch):
     """
 
     class Config(TdCritics.Config):
-        """``noise_bound`` of the noise's elements, the actor, the values of noise, and cloning."""
+        """Noise bound, actor, noise critic, and cloning."""
 
         noise_bound: float = Field(default=0.5, gt=0.0)
-        """Bound of the elements of the noise."""
+        """Bound of the absolute value of the noise elements."""
         actor: AuxiliaryActor.Config = AuxiliaryActor.Config()
-        """The actor that chooses the noise of a chain."""
+        """The actor that selects the initial noise of a chain."""
         noise_critic_lr: float = Field(default=1e-3, gt=0.0)
-        """Learning rate of the values of noise."""
+        """Learning rate of the noise critic."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
-        """Optimiser, its schedule and the averaging of weights."""
+        """Optimiser, learning-rate schedule and weight averaging."""
 
     state_parts = ("critics", "actor", "noise_critic", "optimizer")
 
@@ -72,11 +71,11 @@ class Dsrl(ActionSearch):
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
-        """See ``Learner``."""
+        """Refuse a policy with stochastic evaluation."""
         check_eval_is_deterministic(policy.cfg)
 
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """See ``ActionSearch``: what steered noise becomes; losses, and what it is worth.
+        """Return the steered chunks, the losses, and the mean value of the noise.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -96,11 +95,11 @@ class Dsrl(ActionSearch):
 
     @torch.no_grad()
     def _steered(self, obs: dict[str, Tensor]) -> Tensor:
-        """What the policy makes of the actor's noise: (B, H, A)."""
+        """The policy's chunks (B, H, A) for the actor's noise."""
         return self._decode(obs, self.actor.sample(self.critics.critic.encode(obs), self.generator))
 
     def _decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
-        """Of noise (B, H·A)."""
+        """The policy's chunks (B, H, A) for noise (B, H·A)."""
         shape = (len(noise), self.inputs.policy.horizon, -1)
         return self.inputs.policy.decode_normalized(obs, noise.view(shape))
 
@@ -113,5 +112,5 @@ class Dsrl(ActionSearch):
         return loss.detach()
 
     def _noise_value(self, seen: Tensor, noise: Tensor) -> Tensor:
-        """W of noise (B, H·A) in states seen (B, O): (B,)."""
+        """Values W (B,) of noise (B, H·A) at encoded observations (B, O)."""
         return self.noise_critic(torch.cat([seen, noise], dim=-1))[0, :, 0]

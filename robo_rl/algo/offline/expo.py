@@ -1,15 +1,15 @@
-"""Edits: a policy's chunks, and the same a little changed; of all these the best is done.
+"""EXPO: selects the best of a policy's chunks and of bounded edits of them.
 
-An actor sees what the policy would do and moves it within bounds, towards what critics prefer. What
-is carried out, and what critics look ahead to, is the best by their opinion of some of the policy's
-chunks and their edits (Dong et al. 2025, EXPO, arXiv 2507.07986, section 4):
+An actor sees the policy's chunk and adds a bounded edit that raises Q. The search takes the chunk
+with the highest Q among several chunks and their edits. TD targets use the same search (Dong et al.
+2025, EXPO, arXiv 2507.07986, section 4):
 
     â = a + e,  e ~ actor(o, a) in (−bound, bound),  a ~ π(o)
     π*(o) = argmax Q over a_1 … a_m, â_1 … â_m
     critics Q(o, a) ← rew + discount·(1 − terminated)·max Q' over π*'s candidates at o'
     actor    Q(o, â) + entropy
 
-π is not moved by any value. What π* does is cloned (``ActionSearch``), so that a policy goes on that
+No value gradient reaches π. The chunks of π* are cloned (``ActionSearch``), so the resulting policy
 needs no critics to act.
 
 Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
@@ -35,13 +35,13 @@ from robo_rl.optim.optimizer import frozen_weights
 
 
 class SearchResult(NamedTuple):
-    """What was found in N states.
+    """Result of the search at N observations.
 
     Args:
         drawn: (N, H, A), one of the policy's own chunks.
-        drawn_q_value: (N,), what that is worth.
-        chunk: (N, H, A), the best of all.
-        q_value: (N,), what that is.
+        drawn_q_value: (N,), its value.
+        chunk: (N, H, A), the best candidate.
+        q_value: (N,), its value.
     """
 
     drawn: Tensor
@@ -59,18 +59,18 @@ class Expo(ActionSearch):
     """
 
     class Config(TdCritics.Config):
-        """``num_samples`` m, ``edit_bound`` of an edit's elements in normalised units, actor and cloning."""
+        """Number of draws m, edit bound in network units, actor, and cloning."""
 
         minibatch: int = Field(default=128, ge=1)
-        """Rows of a gradient step."""
+        """Rows of a minibatch."""
         num_samples: int = Field(default=4, ge=1)
-        """Chunks that are drawn at each state."""
+        """Chunks drawn per observation."""
         edit_bound: float = Field(default=0.02, gt=0.0)
-        """Bound of the elements of an edit, in network units."""
+        """Bound of the absolute value of an edit's elements, in network units."""
         actor: AuxiliaryActor.Config = AuxiliaryActor.Config()
         """The actor that edits chunks."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
-        """Optimiser, its schedule and the averaging of weights."""
+        """Optimiser, learning-rate schedule and weight averaging."""
 
     state_parts = ("critics", "actor")
 
@@ -86,7 +86,7 @@ class Expo(ActionSearch):
             )
 
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """See ``ActionSearch``: the best of chunks and edits; losses, what they are worth, and gain.
+        """Return the best chunks, the losses, the mean value of the edits, and the Q gain.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -99,11 +99,11 @@ class Expo(ActionSearch):
 
     @torch.no_grad()
     def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> SearchResult:
-        """Of the policy's chunks and their edits in each state.
+        """Return the best of the policy's chunks and their edits.
 
         Args:
             obs: Name → (N, To, …).
-            ahead: Judged by Q'.
+            ahead: Whether the target network Q' scores the candidates, instead of Q.
         """
         draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
@@ -120,7 +120,7 @@ class Expo(ActionSearch):
         return SearchResult(drawn[::draws], choice[:, 0], best, choice[rows, top])
 
     def _climb(self, obs: dict[str, Tensor], drawn: Tensor) -> Tensor:
-        """The actor's step at chunks (N, H, A) of the policy."""
+        """Take one actor step at chunks (N, H, A) of the policy; returns the mean value."""
 
         def worth(edit: Tensor) -> Tensor:
             return self.critics.q_value(obs, drawn + edit.view_as(drawn), self.generator)

@@ -1,9 +1,9 @@
-"""Flow Q-learning: a policy of one step that stays near the policy and does what critics prefer.
+"""Flow Q-learning: a one-step policy that maximises Q near a multi-step policy.
 
-The policy before, of whatever family and as many steps, is not differentiated through: its student
-maps the same noise to the same chunk, but for where another is worth more (Park, Li & Levine 2025,
-FQL, arXiv 2502.02538, algorithm 1; ``OneStepActor``): near is π(o, z), w is α, and what follows is
-the mean of the critics' Q'(o', μ(o', z)). What comes of it is a policy of one step.
+No gradient runs through the given policy, which may have any family and number of steps. The
+one-step student maps the same noise to the same chunk, with a bonus for Q (Park, Li & Levine 2025,
+FQL, arXiv 2502.02538, algorithm 1). In terms of ``OneStepActor``: the target is π(o, z), w is α,
+and the bootstrap is the mean of Q'(o', μ(o', z)).
 
 Shapes: B rows of a batch, H horizon, A act_dim.
 """
@@ -20,7 +20,7 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class Fql(OneStepActor):
-    """Near the policy's own chunk of the same noise.
+    """One-step actor with the policy's chunk of the same noise as its target.
 
     Args:
         cfg: See Config.
@@ -28,23 +28,23 @@ class Fql(OneStepActor):
     """
 
     class Config(OneStepActor.Config):
-        """``alpha`` α: how near."""
+        """``alpha`` α weighs the distance to the policy's chunk."""
 
         alpha: float = Field(default=300.0, gt=0.0)
-        """Weight of the distance from the cloned policy."""
+        """Weight of the distance to the given policy's chunk."""
 
     def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
         super().__init__(cfg, cfg.alpha, inputs)
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
-        """See ``Learner``."""
+        """Refuse a policy with stochastic evaluation."""
         check_eval_is_deterministic(policy.cfg)
 
     def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
-        """See ``OneStepActor``."""
+        """The given policy's chunks (B, H, A) for the same noise."""
         return self.inputs.policy.decode_normalized(batch.obs, noise)
 
     def next_q(self, obs: dict[str, Tensor]) -> Tensor:
-        """See ``OneStepActor``."""
+        """Mean of Q' (B,) at the student's chunks."""
         return self.critics.target.module(obs, self.act(obs, self.noise(obs))).mean(dim=0)

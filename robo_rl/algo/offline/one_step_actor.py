@@ -1,10 +1,10 @@
-"""A student of one step that climbs values and stays near something: what FQL and TD3+BC share.
+"""One-step policy that maximises Q near a target action: the shared part of FQL and TD3+BC.
 
-    actor   w·‖μ(o, z) − near‖² − λ·Q(o, μ(o, z)),  λ = 1 / mean |Q|
-    critics Q(o, a) ← rew + discount·(1 − terminated)·what follows
+    actor   w·‖μ(o, z) − target‖² − λ·Q(o, μ(o, z)),  λ = 1 / mean |Q|
+    critics Q(o, a) ← rew + discount·(1 − terminated)·bootstrap
 
-The gradient of Q runs through one step alone. Unlike with IQL, critics are asked about chunks that
-are not in the data; what the student stays near to says how far from them.
+The gradient of Q runs through one denoising step. Unlike IQL, the critics also evaluate chunks
+outside the data; w limits the distance.
 
 Shapes: B rows of a batch, M critics, H horizon, A act_dim.
 """
@@ -29,42 +29,40 @@ from robo_rl.policy.one_step import make_one_step_student
 
 
 class OneStepActor(SupervisedAlgorithm):
-    """Learns a policy of one step, and critics of what that policy does.
+    """Trains a one-step policy, and TD critics of that policy.
 
     Args:
-        cfg: Of critics and student.
+        cfg: Settings of critics and student.
         nearness: w.
-        inputs: See ``OfflineInputs``; the student has the policy's sizes and begins from its
-            network, the student's critics begin from the critics' Q'.
+        inputs: See ``OfflineInputs``; the student starts from the policy's network, and its critics
+            start from Q' of ``inputs.critics``.
     """
 
     class Config(TdCritics.Config):
-        """The critics', and the student's optimiser."""
+        """Settings of the TD critics, and the student's optimiser."""
 
         optim: SupervisedTrainer.Config = Field(default=SupervisedTrainer.Config(lr=3e-4))
-        """Optimiser, its schedule and the averaging of weights."""
+        """Optimiser, learning-rate schedule and weight averaging."""
 
     state_parts = ("critics",)
 
     def __init__(self, cfg: Config, nearness: float, inputs: OfflineInputs) -> None:
         with seeded_initialization(type(self).__name__.lower(), inputs.generator.initial_seed()):
-            student = make_one_step_student(
-                inputs.policy
-            )  # what the policy cannot lend it is drawn
+            student = make_one_step_student(inputs.policy)  # layers without a counterpart are drawn
         super().__init__(cfg, cfg.optim, inputs, student)
         self.bc_coef, self.minibatch = nearness, cfg.minibatch
         self.critics = TdCritics(cfg, inputs.critics)
 
     @abstractmethod
     def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
-        """What the student is to stay near to: (B, H, A) in network units, without gradients."""
+        """Target chunks (B, H, A) in network units, without gradients."""
 
     @abstractmethod
     def next_q(self, obs: dict[str, Tensor]) -> Tensor:
-        """What follows is worth by Q': (B,), without gradients."""
+        """Bootstrap values (B,) by Q', without gradients."""
 
     def step(self) -> dict[str, float]:
-        """One gradient step of both; returns losses, and the mean value of what the student does.
+        """Take one gradient step of critics and student; returns losses and the mean value.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -78,17 +76,17 @@ class OneStepActor(SupervisedAlgorithm):
         return read({**found, "value": value})
 
     def act(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
-        """The student's chunks (B, H, A), as it stands."""
+        """The student's chunks (B, H, A) with its current weights."""
         return self.trainer.policy.decode_normalized(obs, noise)
 
     def noise(self, obs: dict[str, Tensor]) -> Tensor:
-        """(B, H, A), what a chain begins with."""
+        """Draw initial noise (B, H, A) of the student's chains."""
         rows = len(next(iter(obs.values())))
         policy = self.inputs.policy
         return randn((rows, policy.horizon, policy.act_spec.size), self.generator)
 
     def _actor_loss(self, batch: Transitions) -> tuple[Tensor, Tensor]:
-        """Each row's (B,), and the mean value."""
+        """The loss (B,) of each row, and the mean value."""
         noise = self.noise(batch.obs)
         with torch.no_grad():
             near = self.bc_target(batch, noise)

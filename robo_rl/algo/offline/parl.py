@@ -1,8 +1,8 @@
-"""Policy-agnostic improvement: better chunks are looked for, and the policy learns to make them.
+"""Policy-agnostic RL: a search for better chunks by Q, which the policy then clones.
 
-Some chunks are drawn from the policy at each state of the data, the one that critics think most of
-is kept, moved a few steps up their gradient, and cloned. Nothing is asked of the family but that it
-can be cloned. Source: Mark et al. 2024 (PA-RL, arXiv 2412.06685, sections 4.1 and 4.2).
+At each observation of the data, chunks are drawn from the policy. The one with the highest Q takes
+a few gradient-ascent steps on Q, and is cloned. The policy family only has to support cloning.
+Source: Mark et al. 2024 (PA-RL, arXiv 2412.06685, sections 4.1 and 4.2).
 
 Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
 """
@@ -22,7 +22,7 @@ from robo_rl.data.transitions import Transitions
 
 
 class Parl(ActionSearch):
-    """Clones what critics think best of a policy's own chunks.
+    """Clones the best chunks found from the policy's own chunks.
 
     Args:
         cfg: See Config.
@@ -30,14 +30,14 @@ class Parl(ActionSearch):
     """
 
     class Config(ConfigModel):
-        """How widely and how far better chunks are looked for, and cloning.
+        """Settings of the search and of cloning.
 
         Args:
             num_samples: m.
-            gradient_steps: Steps up the gradient; 0 takes the best draw as it is.
-            step_size: Largest change of an element in one of them, in normalised units.
-            minibatch: States of a gradient step.
-            optim: Of cloning.
+            gradient_steps: Gradient-ascent steps on Q; 0 keeps the best draw.
+            step_size: Largest change of an element per step, in network units.
+            minibatch: Observations of a minibatch.
+            optim: Optimiser and weight averaging for cloning.
         """
 
         num_samples: int = Field(default=8, ge=1)
@@ -51,12 +51,12 @@ class Parl(ActionSearch):
         self.cfg, self.critics = cfg, inputs.critics
 
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
-        """See ``ActionSearch``: the best chunks, and by how much they are better than drawn."""
+        """Return the best chunks, and their mean gain in Q over the draws."""
         best, gained = self.improve_actions(batch.obs)
         return best, {"q_gain": gained}
 
     def improve_actions(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """The best chunks (N, H, A) found at some states, and how much they gain on average."""
+        """Return the best chunks (N, H, A) found, and their mean gain in Q over the draws."""
         draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
         with torch.no_grad():
@@ -65,7 +65,7 @@ class Parl(ActionSearch):
             top = worth.argmax(dim=1)
             best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top), device=top.device), top]
         climbed = self._gradient_ascent(obs, best)
-        with torch.no_grad():  # one call for both: a rule may draw the critics that it asks
+        with torch.no_grad():  # one call: both see the same random critics
             twice = {name: torch.cat([each, each]) for name, each in obs.items()}
             both = self.critics.q_value(twice, torch.cat([climbed, best]), self.generator)
             after, before = both.chunk(2)
@@ -74,7 +74,7 @@ class Parl(ActionSearch):
             return torch.where(higher[:, None, None], climbed, best), gained.mean()
 
     def _gradient_ascent(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
-        """Moved up the critics' gradient; its largest element sets how far a row goes."""
+        """Move chunks up the gradient of Q; a row's largest element moves by ``step_size``."""
         for _ in range(self.cfg.gradient_steps):
             act = act.detach().requires_grad_()
             worth = self.critics.q_value(obs, act, self.generator).sum()

@@ -1,9 +1,10 @@
-"""TD3+BC: a policy of one step that does what critics prefer, near what the data did.
+"""TD3+BC: a one-step policy that maximises Q near the actions of the data.
 
-Source: Fujimoto & Gu 2021 (arXiv 2106.06860, eq. 3 to 5), over whole chunks; ``OneStepActor``. Near
-is the data's own chunk, w is 1/α, and what follows is the rule of Q' at the averaged student's
-chunk with clipped noise on it (Fujimoto et al. 2018, arXiv 1802.09477). A baseline: the student
-learns to pay no heed to its noise, and so does one thing where the data do several.
+Source: Fujimoto & Gu 2021 (arXiv 2106.06860, eq. 3 to 5), over whole chunks. In terms of
+``OneStepActor``: the target is the chunk of the data and w is 1/α. The bootstrap is the rule of Q'
+at the averaged student's chunk with clipped noise (Fujimoto et al. 2018, arXiv 1802.09477). This is
+a baseline: the student learns to ignore its noise, so it becomes unimodal where the data are
+multimodal.
 
 Shapes: B rows of a batch, H horizon, A act_dim.
 """
@@ -20,7 +21,7 @@ from robo_rl.policy.chain import randn
 
 
 class Td3Bc(OneStepActor):
-    """Near the data's own chunks.
+    """One-step actor with the data's chunks as its target.
 
     Args:
         cfg: See Config.
@@ -28,26 +29,26 @@ class Td3Bc(OneStepActor):
     """
 
     class Config(OneStepActor.Config):
-        """``alpha`` α: how much values count; noise on what follows, in network units."""
+        """``alpha`` α weighs values; the smoothing noise is in network units."""
 
         alpha: float = Field(default=2.5, gt=0.0)
-        """Weight of values beside cloning."""
+        """Weight of values relative to cloning."""
         smoothing_std: float = Field(default=0.2, ge=0.0)
         """Standard deviation of the noise on the target's action, in network units."""
         smoothing_clip: float = Field(default=0.5, ge=0.0)
-        """Largest noise on the target's action, in network units."""
+        """Clip of the noise on the target's action, in network units."""
 
     def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
         super().__init__(cfg, 1.0 / cfg.alpha, inputs)
         self.smoothing_std, self.smoothing_clip = cfg.smoothing_std, cfg.smoothing_clip
 
     def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
-        """See ``OneStepActor``."""
+        """The chunks (B, H, A) of the data."""
         del noise
         return batch.act
 
     def next_q(self, obs: dict[str, Tensor]) -> Tensor:
-        """See ``OneStepActor``."""
+        """Values (B,) of Q' at the averaged student's chunks with smoothing noise."""
         act = self.trainer.ema.module.decode_normalized(obs, self.noise(obs))
         smoothing = self.smoothing_std * randn(act.shape, self.generator).to(act)
         act = act + smoothing.clamp(-self.smoothing_clip, self.smoothing_clip)

@@ -1,8 +1,7 @@
-"""Critics of logged decisions: what all of them have, however they learn.
+"""Critics of logged decisions: Q with its target network Q', and V.
 
-Shapes: B rows of a batch, M critics, H actions of a chunk, A act_dim. An ensemble Q with an average
-of its weights Q', of which a rule makes one value, and V of states: offline algorithms ask them
-for Q' and for Q' − V.
+Shapes: B rows of a batch, M critics, H actions of a chunk, A act_dim. Q is an ensemble; a rule
+reduces its members to one value. Offline algorithms use Q' and the advantage Q' − V.
 """
 
 from __future__ import annotations
@@ -27,35 +26,35 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class OfflineCriticsConfig(ConfigModel):
-    """Sizes, optimisers and the rule.
+    """Sizes, optimisers and ensemble aggregation.
 
-    ``target_ema`` is the decay of Q', ``aggregation`` makes one value of its members'.
+    ``target_ema`` is the decay of Q'; ``aggregation`` reduces its members to one value.
     """
 
     minibatch: int = Field(default=256, ge=1)
-    """Rows of a gradient step."""
+    """Rows of a minibatch."""
     lr: float = Field(default=3e-4, gt=0.0)
     """Learning rate of Q and V."""
     grad_clip: float = Field(default=10.0, gt=0.0)
-    """Largest norm of a gradient."""
+    """Largest gradient norm."""
     target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
     """Decay of the target network Q'."""
     critic: QCritic.Config = QCritic.Config(members=2)
     """Size and loss of the ensemble of Q networks."""
     aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
-    """How one value is made of the members of Q'."""
+    """How the members of Q' are reduced to one value."""
     value: ValueCritic.Config = ValueCritic.Config()
-    """Size of the state value network V."""
+    """Size of the state-value network V."""
 
 
 class OfflineCritics(QLearner, Trainable):
-    """Q, Q' and V of a policy's chunks.
+    """Q, Q' and V for chunks of a policy.
 
     Args:
         cfg: See ``OfflineCriticsConfig``.
-        policy: Whose observations, chunks and normaliser they share; stays as it is.
+        policy: The critics share its specs, horizons and normaliser; not changed.
         replay: The data.
-        generator: Of batches and of the rule.
+        generator: Draws batches, and subsets of critics.
     """
 
     Config = OfflineCriticsConfig
@@ -84,7 +83,7 @@ class OfflineCritics(QLearner, Trainable):
         self.rule = EnsembleAggregation(cfg.aggregation, cfg.critic.members)
 
     def step(self) -> dict[str, float]:
-        """One gradient step of all of them; returns losses and the mean value.
+        """Take one gradient step of Q and V; returns losses and the mean value.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -94,16 +93,16 @@ class OfflineCritics(QLearner, Trainable):
 
     @abstractmethod
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """One gradient step of Q and of V on a batch; returns losses and the mean value."""
+        """Take one gradient step of Q and V on a batch; returns losses and the mean value."""
 
     @torch.no_grad()
     def advantage(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Q'(o, a) − V(o) of chunks (B, H, A) in network units: (B,).
 
-        The generator is the caller's, for the rule: what is drawn from it comes back with it.
+        The rule draws from the caller's generator, so results are reproducible with its state.
         """
         return self.q_value(obs, act, generator) - self.value(obs)
 
     def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Q'(o, a) likewise; (B,) with gradients by the chunks where they have them."""
+        """Q'(o, a) of chunks (B, H, A) in network units: (B,), differentiable by the chunks."""
         return self.rule(self.target.module(obs, act), generator)

@@ -1,18 +1,18 @@
-"""Calibrated conservative Q-learning: low values where nobody has been, but no lower than is true.
+"""Calibrated conservative Q-learning: low values outside the data, with a lower bound.
 
 Shapes: B rows of a batch, M critics, D draws, E executed actions, A act_dim. Sources: Nakamoto et
-al. 2023 (Cal-QL, arXiv 2303.05479, eq. 5.1) on Kumar et al. 2020 (CQL, arXiv 2006.04779, eq. 4),
-here of the policy π that is to be improved, over whole chunks:
+al. 2023 (Cal-QL, arXiv 2303.05479, eq. 5.1) on Kumar et al. 2020 (CQL, arXiv 2006.04779, eq. 4).
+Here π is the policy to improve, and actions are whole chunks:
 
     ½·(Q(o, a) − rew − discount·(1 − terminated)·Q'(o', a'))²,  a' ~ π
     + α·(log mean_j exp Q(o, a_j) − Q(o, a))
 
-where a_j are π's chunks and such as nobody would try. Where a_j is π's, Q counts as no less than
-what the data came to from there: pushed down until then and not further, values are of the size of
-what online learning will find, and it need not begin by unlearning them. Behind a cut nothing is
-known and counts as 0: where rewards are costs, that holds back too much.
+The a_j are chunks of π and random chunks. For chunks of π, the return-to-go of the data is a lower
+bound of Q in the conservative term. Values therefore keep the scale of true returns, which online
+learning starts from. Returns beyond a truncation are unknown and count as 0. If rewards are costs,
+this bound is too high.
 
-V is the mean of Q' over π's chunks: an advantage is over what π does.
+V is the mean of Q' over π's chunks, so an advantage is relative to π.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class CalQlConfig(OfflineCriticsConfig):
-    """``alpha`` α; ``num_policy_actions`` of the policy and as many ``num_random_actions`` within the data's range."""
+    """Weight α of the conservative term, and the number of chunks that it compares."""
 
     alpha: float = Field(default=1.0, ge=0.0)
     """Weight of the conservative term."""
     num_policy_actions: int = Field(default=4, ge=1)
-    """Chunks of the policy that the conservative term compares with."""
+    """Number of policy chunks in the conservative term."""
     num_random_actions: int = Field(default=4, ge=1)
-    """Random chunks that it compares with."""
+    """Number of random chunks in the conservative term."""
 
 
 class CalQl(OfflineCritics):
-    """Critics of a policy's actions that think little of those that are not in the data.
+    """Conservative critics of a policy, with low values outside the data.
 
     Args:
         cfg: See Config.
         policy: π.
         replay: The data.
-        generator: Of batches, of π's noise and of the rule.
+        generator: Draws batches, π's noise and subsets of critics.
     """
 
     Config = CalQlConfig
@@ -65,7 +65,7 @@ class CalQl(OfflineCritics):
         self.low, self.high = tried.amin(dim=(0, 1)), tried.amax(dim=(0, 1))
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """See ``OfflineCritics``."""
+        """Take one gradient step of Q and V on a batch; returns losses and the mean value."""
         with torch.no_grad():
             follows = self.policy_actions.sample(batch.next_row, self.generator)
             ahead = self.q_value(batch.next_obs, follows, self.generator)
@@ -77,7 +77,7 @@ class CalQl(OfflineCritics):
             .sum(dim=0)
             .mean()
         )
-        value_loss = self._learn_value(batch)  # by Q' as it is before the critic's step
+        value_loss = self._learn_value(batch)  # uses Q' before the critic's step
         self.descend(td_loss + self.alpha * over)
         return {
             "value_loss": value_loss,
@@ -87,7 +87,7 @@ class CalQl(OfflineCritics):
         }
 
     def _logsumexp_q(self, batch: Transitions, seen: Tensor) -> Tensor:
-        """The soft maximum of Q over chunks that are not the data's: (M, B)."""
+        """Log-mean-exp of Q (M, B) over policy chunks and random chunks."""
         own = self.policy_actions.all(batch.row)
         reach = (self.num_random_actions, *own.shape[1:])
         drawn = torch.rand(reach, generator=self.generator, device=self.generator.device).to(own)

@@ -1,4 +1,4 @@
-"""Implicit Q-learning: what actions are worth, from data alone and of actions that are in it.
+"""Implicit Q-learning: action values from data, evaluated only at actions of the data.
 
 Shapes: B rows of a batch. Source: Kostrikov, Nair & Levine 2021 (arXiv 2110.06169), over whole
 chunks:
@@ -6,12 +6,11 @@ chunks:
     V(o)    ← the expectile τ of Q'(o, a) over the data's actions                        (eq. 5)
     Q(o, a) ← rew + discount·(1 − terminated)·V(o')                                      (eq. 6)
 
-with Q' an average of the critics' weights. No action is asked for that is not in the data, so
-nothing is learnt from values that nobody has seen.
+Q' is the target network. No value of an action outside the data is used.
 
-Of data that are partly wrong the robust variant learns more (Yang et al. 2023, arXiv 2310.12955):
-``critic.head.kind: huber`` holds rewards and successors that are far off, and a rule
-``quantile`` over four or more critics takes a low quantile of theirs for Q', not the least.
+Robust IQL (Yang et al. 2023, arXiv 2310.12955) is better for partly corrupted data.
+``critic.head.kind: huber`` limits the effect of outliers in rewards and next observations. With at
+least four critics, the aggregation ``quantile`` uses a low quantile of Q' instead of the minimum.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class IqlConfig(OfflineCriticsConfig):
-    """``expectile`` τ: 0.5 values what the data do on average, 1 the best that is in them."""
+    """``expectile`` τ: 0.5 gives the mean value of the data, 1 the best in the data."""
 
     expectile: float = Field(default=0.7, ge=0.5, lt=1.0)
     """Expectile τ of V; 0.5 is the mean, 1 the best in the data."""
@@ -38,9 +37,9 @@ class Iql(OfflineCritics):
 
     Args:
         cfg: See Config.
-        policy: Whose observations, chunks and normaliser they share.
+        policy: The critics share its specs, horizons and normaliser.
         replay: The data.
-        generator: Of batches and of the rule.
+        generator: Draws batches, and subsets of critics.
     """
 
     Config = IqlConfig
@@ -52,7 +51,7 @@ class Iql(OfflineCritics):
         self.expectile = cfg.expectile
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """See ``OfflineCritics``."""
+        """Take one gradient step of Q and V on a batch; returns losses and the mean value."""
         batch = batch._replace(act=batch.act_with_masked_tail(self.generator))
         with torch.no_grad():
             worth = self.q_value(batch.obs, batch.act, self.generator)
@@ -66,6 +65,6 @@ class Iql(OfflineCritics):
 
 
 def expectile_loss(missing: Tensor, expectile: float) -> Tensor:
-    """|τ − 1(u < 0)|·u² of u, by how much the value is too low (eq. 5): what is above weighs τ."""
+    """Expectile loss |τ − 1(u < 0)|·u² of u = Q' − V (eq. 5)."""
     weight = torch.where(missing < 0.0, 1.0 - expectile, expectile)
     return weight * missing.square()

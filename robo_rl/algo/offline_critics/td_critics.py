@@ -1,4 +1,4 @@
-"""Critics of a policy that is in the making: begun as the data's, they learn what it would do.
+"""TD critics of a policy under training, initialised from offline critics.
 
 Shapes: B rows of a batch, M critics, H horizon, A act_dim.
 """
@@ -18,22 +18,22 @@ from robo_rl.data.transitions import Transitions
 
 
 class TdCritics(QLearner):
-    """Q(o, a) ← rew + discount·(1 − terminated)·what its own next chunk is worth by Q'.
+    """Q(o, a) ← rew + discount·(1 − terminated)·bootstrap, with the policy's next chunk.
 
     Args:
         cfg: See Config.
-        critics: Their Q' is where these begin; stays as it is.
+        critics: The critics start from Q' of these offline critics, which are not changed.
     """
 
     class Config(ConfigModel):
-        """Rows of a step, rate, the largest norm of a gradient, and the decay of Q'."""
+        """Minibatch, optimiser, and decay of Q'."""
 
         minibatch: int = Field(default=256, ge=1)
-        """Rows of a gradient step."""
+        """Rows of a minibatch."""
         critic_lr: float = Field(default=3e-4, gt=0.0)
         """Learning rate of Q."""
         grad_clip: float = Field(default=10.0, gt=0.0)
-        """Largest norm of a gradient."""
+        """Largest gradient norm."""
         target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
         """Decay of the target network Q'."""
 
@@ -47,7 +47,7 @@ class TdCritics(QLearner):
         self.rule = critics.rule
 
     def step(self, batch: Transitions, ahead: Tensor, generator: torch.Generator) -> Tensor:
-        """One step towards targets whose bootstrap is ahead (B,); returns the loss.
+        """Take one step towards TD targets with bootstrap values ``ahead`` (B,); returns the loss.
 
         Raises:
             PluginError: Gradients were not finite for long.
@@ -56,9 +56,9 @@ class TdCritics(QLearner):
         return self.td_step(judged, ahead)
 
     def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Q(o, a) of chunks (B, H, A) in network units, by the rule of those before: (B,)."""
+        """Q(o, a) of chunks (B, H, A) in network units, by the offline critics' rule: (B,)."""
         return self.rule(self.critic(obs, act), generator)
 
     def next_q(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Q'(o, a) likewise."""
+        """Q'(o, a) of chunks (B, H, A) in network units, by the same rule: (B,)."""
         return self.rule(self.target.module(obs, act), generator)

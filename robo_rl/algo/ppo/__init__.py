@@ -1,1 +1,1 @@
-"""PPO on the denoising chain, put together from parts."""
+"""PPO on the denoising chain: ratios, trust regions, regularization."""

@@ -1,4 +1,4 @@
-"""The block of decisions that an actor learns from, and the kernels of its units.
+"""The actor's batch of a rollout, and the kernels of its sample units.
 
 Shapes: N decisions, R units of J denoising steps, H horizon, A act_dim, K denoising steps.
 """
@@ -19,19 +19,19 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
 
 ROWS_AT_ONCE = 16384
-"""How many rows of kernels are computed at once where no gradient is kept."""
+"""Number of kernel rows computed at once without gradients."""
 
 
 class ActorBatch(NamedTuple):
-    """What the actor's minibatches are cut from.
+    """The decisions that the actor's minibatches are drawn from.
 
     Args:
         obs: Name → (N, To, …).
         x: (N, K+1, H, A), the chains.
-        log_prob: (N, K), of the executed part, at the time of acting.
-        adv: (N,), as the loss takes it.
+        log_prob: (N, K), of the executed actions, under the acting policy.
+        adv: (N,), advantages.
         executed: (N, H, 1) bool, the actions of the chunk that were executed.
-        noise_history: What the noise followed, where it is correlated in time.
+        noise_history: Data for temporally correlated noise; None without correlation.
     """
 
     obs: dict[str, Tensor]
@@ -43,7 +43,7 @@ class ActorBatch(NamedTuple):
 
     @classmethod
     def of(cls, rollout: Rollout, adv: Tensor) -> ActorBatch:
-        """The valid decisions of a block, with their advantages (N,)."""
+        """Return the valid decisions of a rollout, with their advantages (N,)."""
         x = rollout.rows(rollout.x)
         return cls(
             {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()},
@@ -56,7 +56,7 @@ class ActorBatch(NamedTuple):
 
 
 def embed_units(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tensor:
-    """Embeddings (R·J, C) of units' observations; each observation is encoded once."""
+    """Return embeddings (R·J, C) of units' observations; each observation is encoded once."""
     rows, place = units.row, None
     if not units.distinct:
         rows, inverse = units.row.unique(return_inverse=True)
@@ -67,7 +67,10 @@ def embed_units(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tens
 
 
 def unit_kernel(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Kernel:
-    """The policy's kernel at every step of the units, given what came before, (R·J, H, A)."""
+    """Return the policy's kernel (R·J, H, A) at every step of the units.
+
+    With temporally correlated noise, the kernel is conditional on the previous noise.
+    """
     terms = units.k.shape[1]
     rows, k = units.row.repeat_interleave(terms), units.k.flatten()
     kernel = policy.kernel(embed_units(policy, data, units), k, data.x[rows, k])
@@ -79,38 +82,38 @@ def unit_kernel(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Kern
 
 
 def unit_log_prob(kernel: Kernel, data: ActorBatch, units: Units) -> Tensor:
-    """Log-probability of the steps that the chains took, of the executed actions: (R, J)."""
+    """Log-probability (R, J) of the chains' steps, over the executed actions."""
     rows, k = units.row.repeat_interleave(units.k.shape[1]), units.k.flatten()
     return unit_sums(kernel.log_prob(data.x[rows, k + 1]), data, units)
 
 
 @torch.no_grad()
 def log_prob_of_all(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tensor:
-    """``unit_log_prob`` of all units of a block under a policy: (U, J)."""
+    """Return ``unit_log_prob`` of all units of a rollout: (U, J)."""
     parts = slices(units)
     return torch.cat([unit_log_prob(unit_kernel(policy, data, u), data, u) for u in parts])
 
 
 def unit_sums(elements: Tensor, data: ActorBatch, units: Units) -> Tensor:
-    """Sums of elements (R·J, H, A) over the actions that were executed: (R, J)."""
+    """Return sums (R, J) of elements (R·J, H, A) over the executed actions."""
     terms = units.k.shape[1]
     mask = data.executed[units.row.repeat_interleave(terms)]
     return (elements * mask).sum(dim=(1, 2)).view(-1, terms)
 
 
 def copy_exploration(policy: DenoisingPolicy, other: DenoisingPolicy) -> DenoisingPolicy:
-    """The policy itself, its noise from now on that of the other, which may be on a schedule."""
+    """Set a policy's sampler, noise correlation and progress to those of another; returns it."""
     policy.sampler, policy.correlation = other.sampler, other.correlation
     policy.progress = other.progress
     return policy
 
 
 class KernelTable:
-    """Another policy's kernels at all units of a block, computed once: (U, J, H, A).
+    """A policy's kernels at all units of a rollout, computed once: (U, J, H, A).
 
     Args:
-        policy: Whose.
-        data: The block.
+        policy: The policy.
+        data: The rollout's decisions.
         units: All of its units.
     """
 
@@ -124,13 +127,13 @@ class KernelTable:
         self.std = torch.cat(stds).unflatten(0, (-1, terms))
 
     def select(self, pick: Tensor) -> Kernel:
-        """The kernels (R·J, H, A) of some units."""
+        """Return the kernels (R·J, H, A) of these units."""
         mean, std = (table[pick].flatten(0, 1) for table in (self.mean, self.std))
         return replace(self._like, mean=mean, std=std)
 
 
 def slices(units: Units) -> Iterator[Units]:
-    """All units, so many at a time that their steps are ``ROWS_AT_ONCE``."""
+    """Yield all units in slices of at most ``ROWS_AT_ONCE`` steps."""
     size = max(1, ROWS_AT_ONCE // units.k.shape[1])
     for start in range(0, len(units.row), size):
         part = slice(start, start + size)

@@ -1,4 +1,4 @@
-"""The actor's part of PPO: epochs over the units of a block, and averages of the weights."""
+"""The actor update of PPO: epochs over a rollout's units, and weight averages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robo_rl.algo.on_policy import ActorUpdate
 from robo_rl.algo.ppo.actor_batch import copy_exploration
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
-from robo_rl.algo.ppo.surrogate_loss import Figures
+from robo_rl.algo.ppo.surrogate_loss import SurrogateMetrics
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
@@ -27,26 +27,27 @@ RATIO_TOLERANCE = 1e-3
 
 
 class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
-    """How fast the actor learns; the rest is in ``ObjectiveConfig``.
+    """Optimiser settings of the actor; ``ObjectiveConfig`` holds those of the loss.
 
-    ``target_kl`` is the chain's KL per update in nats: a step that leads above twice of it is taken
-    back and ends the update (``StepRollback``), and the learning rate falls or rises by 1.5 to stay near
-    it, within ``lr_min`` and ``lr_max``; 0 leaves both alone.
-    ``proximal_ema`` is the decay, per optimiser step, of the average of weights that takes the
-    acting policy's place in the trust region; ``ema_decay`` that of the average that is evaluated
-    and kept in place of the last weights. 0 is off for both.
+    ``target_kl`` is the target KL of a chain per update, in nats. A step that exceeds twice the
+    target is rolled back and ends the update (``StepRollback``). The learning rate changes by a
+    factor of 1.5 towards the target, within ``lr_min`` and ``lr_max``. The value 0 disables both.
+
+    ``proximal_ema`` is the decay of the weight average that centres the trust region, instead of
+    the acting policy. ``ema_decay`` is the decay of the weight average that is evaluated and saved.
+    Both apply per optimiser step, and 0 is off.
     """
 
     weight_decay: float = Field(default=0.0, ge=0.0)
     """Weight decay of AdamW."""
     epochs: int = Field(default=4, ge=1)
-    """Passes over a rollout."""
+    """Epochs over a rollout."""
     target_kl: float = Field(default=0.1, ge=0.0)
-    """KL of an update that the learning rate is steered to, in nats; 0 is no limit."""
+    """Target KL of an update, in nats; the learning rate adapts to it; 0 is off."""
     proximal_ema: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Decay of the average of weights that the trust region is around; 0 is off."""
+    """Decay of the weight average that centres the trust region; 0 is off."""
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Decay of the average of weights that is evaluated and kept; 0 is off."""
+    """Decay of the weight average that is evaluated and saved; 0 is off."""
 
     @model_validator(mode="after")
     def _one_policy_to_stay_near(self) -> ActorConfig:
@@ -62,15 +63,15 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
 
 
 class PpoActor(ActorUpdate):
-    """A policy, its optimiser, and the averages of its weights.
+    """A policy, its optimiser, and its weight averages.
 
     Args:
         cfg: See ``ActorConfig``.
         policy: Trained in place.
-        generator: Draws minibatches, and noise where ratios or anchors need it.
+        generator: Draws minibatches, and noise for ratios and regularizers.
 
     Raises:
-        ConfigError: The policy does not offer what the settings ask for.
+        ConfigError: The policy does not support the settings.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("proximal_ema", "average")
@@ -90,18 +91,18 @@ class PpoActor(ActorUpdate):
         self._base: DenoisingPolicy | None = None
 
     def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
-        """Epochs over all units, as long as the chain's KL stays within twice its target.
+        """Run epochs over all units until the chain's KL exceeds twice its target.
 
         Args:
-            rollout: The block.
-            adv: (N,) of its valid decisions.
+            rollout: The rollout.
+            adv: (N,) advantages of its valid decisions.
 
         Raises:
             PluginError: The ratio is not 1 before the first step.
         """
         with autocast(self.cfg.precision, self.policy):
             objective = self._objective(rollout, adv)
-        stats, per_unit = list[Figures](), objective.likelihood.units_per_decision
+        stats, per_unit = list[SurrogateMetrics](), objective.likelihood.units_per_decision
         batches = Minibatches(
             objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
         )
@@ -109,7 +110,7 @@ class PpoActor(ActorUpdate):
         def measure(batch: Minibatch) -> tuple[Tensor, float]:
             with autocast(self.cfg.precision, self.policy):
                 found = objective.loss(batch.indices, self._proximal_policy())
-            stats.append(found.figures(batch.weight))
+            stats.append(found.metrics(batch.weight))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
             return found.loss, per_unit * stats[-1].kl
@@ -119,7 +120,7 @@ class PpoActor(ActorUpdate):
         return self._metrics(stats, batches.per_epoch, region)
 
     def eval_policy(self) -> DenoisingPolicy:
-        """The averaged policy, where an average is kept."""
+        """The averaged policy if ``ema_decay`` is set, else the trained policy."""
         if self.average is None:
             return self.policy
         return copy_exploration(self.average.module, self.policy)
@@ -151,14 +152,14 @@ class PpoActor(ActorUpdate):
         )
 
     def _parts(self) -> list[Tensor]:
-        """All that a step changes, but the optimiser's own state."""
+        """Tensors that a step changes, without the optimiser's own state."""
         averages = [part for ema in self._averages() for part in ema.mutable_tensors]
         return [*self.optimizer.params, *averages]
 
     def _metrics(
-        self, stats: list[Figures], per_epoch: int, region: StepRollback
+        self, stats: list[SurrogateMetrics], per_epoch: int, region: StepRollback
     ) -> dict[str, float]:
-        """The KL that the update ended with, and means over its minibatches."""
+        """The final KL of the update, and means over its minibatches."""
         last = stats[-per_epoch:]
         return {
             "kl": region.distance,
@@ -170,8 +171,8 @@ class PpoActor(ActorUpdate):
 
 
 def _assert_fresh(error: float) -> None:
-    """On the first minibatch of an update the ratio is 1, or sampling and scoring differ."""
-    if not error <= RATIO_TOLERANCE:  # NaN does not pass
+    """Check that the ratio is 1 on the first minibatch: sampling and scoring agree."""
+    if not error <= RATIO_TOLERANCE:  # also refuses NaN
         raise PluginError(
             "the likelihood ratio on the first minibatch is not 1",
             expected=f"|ratio − 1| ≤ {RATIO_TOLERANCE}",

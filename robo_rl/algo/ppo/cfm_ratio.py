@@ -1,14 +1,15 @@
-"""Flow policy optimisation: likelihood ratios from the cloning loss, without any chain.
+"""Flow policy optimisation: likelihood ratios from the cloning loss, without a chain.
 
 Shapes: N decisions, M draws of noise and time each, R units of J draws, H horizon, A act_dim.
 
-The loss that a flow or diffusion policy is cloned by bounds the negative log-likelihood of an
-action from above, up to a constant: ln r ≈ mean over draws (noise_j, t_j) of ℓ_old − ℓ_θ at the
-action that was taken. How it was drawn does not matter: any sampler will do, the ODE as well.
-Source: FPO, McAllister et al. 2025, arXiv 2507.21053. ℓ is the squared norm over the executed
-actions, in joint units; the paper's code takes means. It is the ratio of bounds and not of
-likelihoods: steps that are as large as a true ratio allows undo a policy, so ``clip`` and
-``target_kl`` want to be small.
+The cloning loss of a flow or diffusion policy is an upper bound of the negative log-likelihood of
+an action, up to a constant. The log-ratio is the mean over draws (noise_j, t_j) of ℓ_old − ℓ_θ at
+the executed action. Any sampler may draw the action, also the ODE. Source: FPO, McAllister et al.
+2025, arXiv 2507.21053.
+
+ℓ is the squared norm over the executed actions, in joint units; the paper's code takes means. The
+ratio is one of bounds, not of likelihoods. Steps as large as for exact ratios degrade a policy, so
+use a small ``clip`` and ``target_kl``.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from robo_rl.policy.matching import MatchingPolicy
 
 
 class CfmLikelihood:
-    """Ratios from losses at stored draws; see ``likelihood.Likelihood``.
+    """Ratios from cloning losses at stored draws; see ``likelihood_ratio.Likelihood``.
 
     Args:
         cfg: See Config.
-        policy: As it acted.
-        data: The block.
+        policy: The acting policy.
+        data: The rollout's decisions.
         generator: Draws noise and times.
     """
 
     class Config(ConfigModel):
-        """``num_samples`` is M; ``per_sample`` takes a ratio of every draw instead of one of their mean."""
+        """``num_samples`` is M; with ``per_sample`` every draw is a unit with its own ratio."""
 
         num_samples: int = Field(default=8, ge=1)
-        """Draws of noise and time of one ratio."""
+        """Draws of noise and time per decision."""
         per_sample: bool = False
-        """Whether every draw has a ratio of its own."""
+        """Whether every draw has its own ratio."""
 
     units_per_decision = 1
 
@@ -61,7 +62,7 @@ class CfmLikelihood:
         self._old = self._losses_of_all(policy)
 
     def score(self, policy: DenoisingPolicy, pick: Tensor) -> LogRatios:
-        """See ``Likelihood``; there are no kernels."""
+        """Return the ratios of units, without kernels."""
         log_ratio = (
             self._old[pick] - self._losses(as_matching_policy(policy), self.units.select(pick))
         ).mean(-1)
@@ -82,10 +83,10 @@ class CfmLikelihood:
 
 
 def as_matching_policy(policy: DenoisingPolicy) -> MatchingPolicy:
-    """The policy, if it is cloned by undoing noise at every step of its chain.
+    """Return the policy if it is a flow or diffusion policy that trains its whole chain.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: It is another family, or trains only some denoising steps.
     """
     if not isinstance(policy, MatchingPolicy):
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""Likelihood ratios of chains: how a policy under training is compared with the one that acted.
+"""Likelihood ratios of chains between the policy under training and the acting policy.
 
-Shapes: N decisions, U units of a block, R of a minibatch, J denoising steps a unit, H horizon, A
+Shapes: N decisions, U units of a rollout, R of a minibatch, J denoising steps a unit, H horizon, A
 act_dim.
 """
 
@@ -24,12 +24,13 @@ from robo_rl.policy.chain import Kernel
 
 
 class LogRatios(NamedTuple):
-    """What a policy says of a minibatch of units.
+    """Log-ratios and kernels of a policy on a minibatch of units.
 
     Args:
         log_ratio: (R,) ln r to the acting policy.
-        trust_region_log_ratio: (R,) what the trust region holds: ``log_ratio``, or its normalised form.
-        kernel: (R·J, H, A) the policy's kernels, None where ratios are estimated without them.
+        trust_region_log_ratio: (R,) input of the trust region: ``log_ratio``, or its normalised
+            form.
+        kernel: (R·J, H, A) the policy's kernels; None if ratios are estimated without them.
     """
 
     log_ratio: Tensor
@@ -38,12 +39,12 @@ class LogRatios(NamedTuple):
 
 
 class Likelihood(Protocol):
-    """Ratios over one block.
+    """Computes the ratios of a rollout.
 
     Args:
-        data: The block.
+        data: The rollout's decisions.
         units: All of its units.
-        units_per_decision: Units whose KLs sum to that of a decision.
+        units_per_decision: Number of units with KLs that sum to the KL of a decision.
     """
 
     data: ActorBatch
@@ -51,21 +52,21 @@ class Likelihood(Protocol):
     units_per_decision: int
 
     def score(self, policy: DenoisingPolicy, pick: Tensor) -> LogRatios:
-        """The policy's ratios over the units ``pick`` (R,), with gradient."""
+        """Return the policy's ratios for the units ``pick`` (R,), with gradient."""
         ...
 
 
 class ChainLikelihood:
-    """Ratios of chains under their kernels: exact; see ``Likelihood``.
+    """Exact ratios of chains under their kernels; see ``Likelihood``.
 
     Args:
-        policy: As it acted.
-        data: The block.
+        policy: The acting policy.
+        data: The rollout's decisions.
         units: All of its units.
         units_per_decision: See ``Likelihood``.
-        norm: Of what the trust region holds.
-        rescore: Score what was acted under ``policy`` once more, because networks compute here in
-            other numbers than where it was drawn.
+        norm: Normalisation of the trust region's input.
+        rescore: Whether to recompute the acting log-probabilities under ``policy``, for networks
+            that train in another precision than they act.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ChainLikelihood:
         self._acted = log_prob_of_all(policy, data, units) if rescore else drawn
 
     def score(self, policy: DenoisingPolicy, pick: Tensor) -> LogRatios:
-        """See ``Likelihood``."""
+        """Return the ratios and kernels of units."""
         units = self.units.select(pick)
         kernel = unit_kernel(policy, self.data, units)
         log_prob = unit_log_prob(kernel, self.data, units)

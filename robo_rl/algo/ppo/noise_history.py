@@ -1,8 +1,7 @@
-"""What a decision's noise followed, where exploration is correlated in time.
+"""The previous noise of each decision, for exploration noise that is correlated in time.
 
 Shapes: T decisions, B envs, N valid decisions, R units of J denoising steps, K denoising steps, H
-horizon, A act_dim. See ``policy.correlation`` for why it is found anew under the policy that is
-scored.
+horizon, A act_dim. ``policy.correlation`` explains why the scored policy recomputes the noise.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class NoiseHistory(NamedTuple):
-    """The decision before each of a block.
+    """The previous decision of each decision of a rollout.
 
     Args:
-        obs: Name → (T·B, To, …), the whole block, decisions that are not valid included.
-        x: (T·B, K+1, H, A), likewise.
-        k_star: (T·B,), likewise, or None.
-        initial_noise: (B, K, H, A), the noise before the block's first decisions, as it was drawn.
-        position: (N,) int64, where each valid decision is in the block.
-        noise_continues: (N,) bool, whether its noise followed that of the decision before.
+        obs: Name → (T·B, To, …), the whole rollout, with decisions that are not valid.
+        x: (T·B, K+1, H, A), the chains of the whole rollout.
+        k_star: (T·B,), the stochastic step of each chain, or None.
+        initial_noise: (B, K, H, A), the noise before the rollout's first decisions.
+        position: (N,) int64, index of each valid decision in the rollout.
+        noise_continues: (N,) bool, whether the noise continues that of the previous decision.
     """
 
     obs: dict[str, Tensor]
@@ -38,7 +37,7 @@ class NoiseHistory(NamedTuple):
 
     @classmethod
     def of(cls, rollout: Rollout) -> NoiseHistory | None:
-        """That of a block; None if its noise is not correlated."""
+        """Return the noise history of a rollout; None if its noise is not correlated."""
         if rollout.noise_continues is None or rollout.initial_noise is None:
             return None
         return cls(
@@ -51,7 +50,7 @@ class NoiseHistory(NamedTuple):
         )
 
     def noise(self, policy: DenoisingPolicy, units: Units) -> Tensor:
-        """The noise that the units' steps followed, as the policy sees it now: (R·J, H, A)."""
+        """The previous noise of the units' steps, under ``policy``: (R·J, H, A)."""
         envs, terms = len(self.initial_noise), units.k.shape[1]
         here = self.position[units.row]
         earlier = (here - envs).clamp(min=0)

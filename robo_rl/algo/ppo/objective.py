@@ -1,4 +1,4 @@
-"""What the actor minimises over one block: the trust region's loss, and what is added to it.
+"""The actor's objective on a rollout: the trust-region loss, entropy and regularizers.
 
 Shapes: N decisions, U units of J denoising steps, R of a minibatch, K denoising steps.
 """
@@ -27,43 +27,45 @@ from robo_rl.policy.chain import Kernel
 
 
 class ObjectiveConfig(PrecisionConfig):
-    """What is compared, what holds it, and what is added.
+    """Sample unit, trust region, and additional terms of the loss.
 
-    ``ratio`` says what a sample unit is. Its likelihood is a sum over the unit's elements, and
-    ``clip`` is ε of the ratio in these joint units; ``ratio_reduction: mean`` is for published settings
-    that average instead: ratio, ε and entropy are then of the mean over elements, KLs stay joint.
-    ``clip_high`` is ε above 1 where that is to differ, ``clip_base`` ε at the noisiest trained
-    step, from which it rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε
-    bounds how far a step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in
-    the loss: a unit that ran away further has no gradient, whatever the trust region.
-    ``denoise_discount`` is γ_den of per_step. ``entropy_coef`` weighs a unit's joint entropy in nats,
-    where noise is learnt; 0 is off.
+    ``ratio`` selects the sample unit. A unit's likelihood is a sum over its elements, and ``clip``
+    is ε of the ratio in these joint units. With ``ratio_reduction: mean``, ratio, ε and entropy use
+    the mean over elements, as some published settings do. KLs stay joint.
+
+    ``clip_high`` is a separate ε above 1. ``clip_base`` is ε at the noisiest trained step, from
+    which ε rises along the chain. For both, 0 is off. With ``ratio_norm: guard`` ε bounds the
+    change of a step's mean equally at all steps.
+
+    The loss clips |ln r| to ``log_ratio_max``; a unit beyond it has no gradient.
+    ``denoise_discount`` is γ_den of per_step. ``entropy_coef`` weighs a unit's joint entropy in
+    nats, for learnt noise; 0 is off.
     """
 
     ratio: RatioMode = RatioMode.JOINT
     """Sample unit of the likelihood ratio."""
     ratio_reduction: Literal["sum", "mean"] = "sum"
-    """Whether the ratio is of the sum or of the mean over a unit's elements."""
+    """Whether the log-ratio is the sum or the mean over a unit's elements."""
     cfm: CfmLikelihood.Config = CfmLikelihood.Config()
-    """How the ratio is estimated where ``ratio`` is ``cfm``."""
+    """Estimate of the ratio if ``ratio`` is ``cfm``."""
     trust_region: TrustRegion = TrustRegion.CLIP
-    """TrustRegion region of the surrogate loss."""
+    """Trust-region loss of the ratio."""
     clip: float = Field(default=0.2, gt=0.0)
     """ε of the trust region, in joint units."""
     clip_high: float = Field(default=0.0, ge=0.0)
-    """ε above 1; 0 is ``clip``."""
+    """ε above 1; 0 takes ``clip``."""
     clip_base: float = Field(default=0.0, ge=0.0)
-    """ε at the noisiest trained step; 0 is ``clip``."""
+    """ε at the noisiest trained step; 0 takes ``clip``."""
     ratio_norm: RatioNorm = RatioNorm.NONE
-    """Whether ratios are normalised alike at all denoising steps (GRPO-Guard)."""
+    """Whether ratios are normalised across denoising steps (GRPO-Guard)."""
     log_ratio_max: float = Field(default=5.0, gt=0.0)
-    """Bound of the logarithm of a ratio in the loss."""
+    """Largest absolute log-ratio in the loss."""
     denoise_discount: float = Field(default=0.99, gt=0.0, le=1.0)
-    """Discount per denoising step where ``ratio`` is ``per_step``."""
+    """Discount per denoising step if ``ratio`` is ``per_step``."""
     entropy_coef: float = Field(default=0.0, ge=0.0)
     """Weight of the entropy of a unit, in nats; 0 is off."""
     regularization: RegularizationConfig = RegularizationConfig()
-    """Penalties that keep the policy near a reference."""
+    """Penalties towards the reference policy or the acting policy."""
 
     @model_validator(mode="after")
     def _options_fit_the_ratio(self) -> ObjectiveConfig:
@@ -74,7 +76,7 @@ class ObjectiveConfig(PrecisionConfig):
             raise ValueError("ratio_reduction: ratio_norm 'guard' is of sums")
         kernels = {
             "ratio_norm": guarded,
-            "entropy": self.entropy_coef,
+            "entropy_coef": self.entropy_coef,
             "regularization": self.regularization.enabled,
         }
         for name, used in kernels.items():
@@ -84,16 +86,16 @@ class ObjectiveConfig(PrecisionConfig):
 
 
 class Objective:
-    """The loss of minibatches of one block.
+    """The loss of a rollout's minibatches.
 
     Args:
         cfg: See ``ObjectiveConfig``.
-        policy: Scored, and as it acted unless ``acted`` says otherwise.
-        base: The cloned policy, where an anchor needs it.
-        rollout: The block.
-        adv: (N,) of its valid decisions.
-        generator: Source of noise, where ratios or anchors need it.
-        acted: Who did, where that is not the policy as it is now.
+        policy: The policy under training.
+        base: The reference policy; None if no regularizer needs it.
+        rollout: The rollout.
+        adv: (N,) advantages of its valid decisions.
+        generator: Source of noise for ratios and regularizers.
+        acted: The acting policy; ``policy`` by default.
     """
 
     def __init__(
@@ -123,16 +125,16 @@ class Objective:
         return len(self.likelihood.units.row)
 
     def shards(self, rollout: Rollout) -> Tensor | None:
-        """(U,) which part of the run each unit is of; see ``Rollout.shard``."""
+        """(U,) the shard of each unit, see ``Rollout.shard``."""
         parts = rollout.shards
         return None if parts is None else parts[self.likelihood.units.row]
 
     def loss(self, pick: Tensor, proximal: DenoisingPolicy | None = None) -> SurrogateLoss:
-        """The loss of the units ``pick`` (R,).
+        """Return the loss of the units ``pick`` (R,).
 
         Args:
             pick: Indices of units.
-            proximal: What the trust region is around, where that is not the acting policy.
+            proximal: Centre of the trust region; the acting policy by default.
         """
         units, behind = self.likelihood.units.select(pick), None
         scored = self.likelihood.score(self.policy, pick)
@@ -162,7 +164,7 @@ class Objective:
         )
 
     def _with_extras(self, found: SurrogateLoss, scored: LogRatios, pick: Tensor) -> SurrogateLoss:
-        """Entropy and anchors, where the settings have them."""
+        """Add the entropy bonus and the regularizers."""
         loss, extras = found.loss, dict[str, Tensor]()
         if scored.kernel is not None and self.cfg.entropy_coef:
             units = self.likelihood.units.select(pick)
@@ -177,13 +179,13 @@ class Objective:
         return found._replace(loss=loss, extras=extras)
 
     def _terms(self, units: Units, kernel: Kernel | None) -> Tensor | float:
-        """By what units' sums are divided, (R,): how many executed elements are scored, or 1."""
+        """Divisors (R,) of units' sums: the number of scored elements for ``mean``, else 1."""
         if self.cfg.ratio_reduction == "sum":
             return 1.0
-        steps = 1 if kernel is None else units.k.shape[1]  # without kernels: a mean over draws
+        steps = 1 if kernel is None else units.k.shape[1]  # a mean over draws without kernels
         actions = self.data.executed[units.row].sum(dim=(1, 2)).clamp(min=1)
         if kernel is not None and kernel.rho == 1.0:
-            actions = torch.ones_like(actions)  # one offset stands for all of them
+            actions = torch.ones_like(actions)  # one offset for the whole chunk
         return steps * actions * self.data.x.shape[-1]
 
     def _step_discount(self, k: Tensor) -> Tensor | float:
@@ -200,7 +202,7 @@ class Objective:
         if not self.cfg.clip_base:
             return epsilon
         place = torch.searchsorted(self._steps, k[:, 0].contiguous())
-        last = len(self._steps) - 1  # a single step is the last
+        last = len(self._steps) - 1  # a single step is the last one
         return clip_ramp(self.cfg.clip_base, epsilon, (place + (last == 0)) / max(last, 1))
 
     @property
@@ -209,10 +211,10 @@ class Objective:
 
 
 def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None:
-    """Refuse a policy that does not offer what the settings ask for.
+    """Check that the policy supports the settings.
 
     Raises:
-        ConfigError: It has no density, no noise that is learnt, or no cloning loss to compare.
+        ConfigError: The policy has no density, no learnt noise, or no cloning loss.
     """
     if cfg.ratio is RatioMode.CFM:
         as_matching_policy(policy)

@@ -1,8 +1,8 @@
-"""PPO on denoising chains; it never learns which policy family it trains.
+"""PPO on denoising chains, for every policy family.
 
 Sources: Schulman et al. 2017 (1707.06347); DPPO (2409.00588) for the denoising discount; pi_RL
-(2510.25889). What is compared, what holds it and what is added: ``objective``; advantages:
-``algo.advantages``; epochs, step size and averages: ``actor_update``.
+(2510.25889). The loss is in ``objective``, advantages in ``algo.advantages``, and epochs, step size
+and weight averages in ``actor_update``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class Ppo(OnPolicy):
-    """Clipped or penalised likelihood ratios of chains, over epochs of a rollout.
+    """Proximal policy optimisation with likelihood ratios of chains.
 
     Args:
         cfg: See Config.
@@ -27,7 +27,7 @@ class Ppo(OnPolicy):
         generator: Draws the minibatches.
 
     Raises:
-        ConfigError: The policy does not offer what the settings ask for.
+        ConfigError: The policy does not support the settings.
     """
 
     class Config(ActorConfig, AdvantageConfig):
@@ -44,5 +44,5 @@ class Ppo(OnPolicy):
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
-        """Refuse a policy that does not offer what the settings ask for."""
+        """Refuse a policy that does not support the settings."""
         objective.check_policy_supports(cfg, policy)

@@ -1,13 +1,13 @@
-"""Ratios that mean the same at every denoising step: GRPO-Guard's normalisation.
+"""GRPO-Guard: normalises log-ratios so that ε has the same effect at every denoising step.
 
-Shapes: R units of J denoising steps. In expectation over what was drawn, ln r = −KL(old ‖ new), and
-its spread is ‖Δμ‖/σ: it grows as the steps' noise falls, so that one ε clips the last steps always
-and the first never. With b = KL(old ‖ new) the normalised log-ratio (ln r + b)·σ has mean 0 and
-spread ‖Δμ‖ at every step.
+Shapes: R units of J denoising steps. In expectation over the drawn noise, ln r = −KL(old ‖ new),
+with spread ‖Δμ‖/σ. The spread grows as the steps' noise falls, so one ε clips the last steps often
+and the first steps never. With b = KL(old ‖ new) the normalised log-ratio (ln r + b)·σ has mean 0
+and spread ‖Δμ‖ at every step.
 
-Source: GRPO-Guard, arXiv 2510.22319, where b = ‖Δμ‖²/2σ², which is that KL for a σ that is not
-learnt; here both are sums over a unit's elements, as log-probabilities are. Its weight 1/dt of the
-loss is left out: our chains' steps are of equal length.
+Source: GRPO-Guard, arXiv 2510.22319. There b = ‖Δμ‖²/2σ², the same KL for a fixed σ. Here both
+terms are sums over a unit's elements, like log-probabilities. The paper's loss weight 1/dt is left
+out, because all steps of a chain have equal length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from robo_rl.policy.chain import Kernel
 
 
 class RatioNorm(StrEnum):
-    """Whether ratios are normalised before the trust region sees them."""
+    """Whether log-ratios are normalised before the trust region."""
 
     NONE = "none"
     GUARD = "guard"
@@ -36,8 +36,8 @@ def guard_log_ratio(
     Args:
         log_ratio: (R, J), of each step.
         old: The acting policy's kernels, (R·J, H, A).
-        new: The trained policy's, likewise.
-        data: The block.
+        new: The trained policy's kernels, (R·J, H, A).
+        data: The rollout's decisions.
         units: The minibatch.
     """
     return (log_ratio + unit_sums(old.kl(new), data, units)) * _spread(old, data, units)

@@ -1,12 +1,12 @@
-"""What PPO's sample unit is: which denoising steps of a decision make one likelihood ratio.
+"""Sample units of PPO: the denoising steps that share one likelihood ratio.
 
-Shapes: N decisions, R units, J steps a unit, K denoising steps. A unit is a decision n and J
-steps of its chain; its log-ratio sums over these steps and over the executed part of the chunk,
-so clipping is in joint units.
+Shapes: N decisions, R units, J steps a unit, K denoising steps. A unit is a decision n and J steps
+of its chain. Its log-ratio sums over these steps and over the executed part of the chunk, so
+clipping is in joint units.
 
-Of inner steps too only the executed part is scored, as DPPO does (2409.00588, its code): what the
-rest of x[k+1] does to later steps through the network is left out. The ratio is exact where the
-whole chunk is executed, or where actions do not hear of each other in the network.
+At inner steps too, only the executed part is scored, as in DPPO's code (2409.00588). The effect of
+the rest of x[k+1] on later steps through the network is ignored. The ratio is exact if the whole
+chunk is executed, or if the network treats actions independently.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from robo_rl.core.errors import ConfigError
 
 
 class RatioMode(StrEnum):
-    """What a sample unit is: one step, all of them, or the one step that was random; or no step.
+    """The sample unit of the likelihood ratio.
 
-    per_step: DPPO (2409.00588), RL-100; joint: ReinFlow (2505.22094); single_step: the Flow-SDE
-    hybrid (2510.25889). cfm: FPO (2507.21053), which needs no likelihood of the chain; see
-    ``algo.cfm``.
+    per_step: one denoising step (DPPO, 2409.00588; RL-100). joint: all trained steps (ReinFlow,
+    2505.22094). single_step: the one stochastic step (Flow-SDE hybrid, 2510.25889). cfm: no
+    likelihood of the chain (FPO, 2507.21053; see ``ppo.cfm_ratio``).
     """
 
     PER_STEP = "per_step"
@@ -38,9 +38,9 @@ class Units(NamedTuple):
     """Sample units.
 
     Args:
-        row: (R,), the decision of each.
-        k: (R, J), its steps.
-        distinct: Whether no two of them share a decision; one that says no may be so all the same.
+        row: (R,), the decision of each unit.
+        k: (R, J), the denoising steps of each unit.
+        distinct: Whether units are known to have different decisions.
     """
 
     row: Tensor
@@ -48,21 +48,21 @@ class Units(NamedTuple):
     distinct: bool = False
 
     def select(self, pick: Tensor) -> Units:
-        """Some of them, none twice."""
+        """Return the units at these indices, of which none occurs twice."""
         return Units(self.row[pick], self.k[pick], self.distinct)
 
 
 def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None) -> Units:
-    """All units of N decisions.
+    """Return all units of N decisions.
 
     Args:
-        mode: What a unit is; ``cfm`` makes its own.
+        mode: The sample unit; ``cfm`` makes its own.
         rows: N.
-        steps: (K',) the steps that are trained.
+        steps: (K',) the trained steps.
         k_star: (N,) the one stochastic step of each chain; for single_step.
 
     Raises:
-        ConfigError: single_step without chains drawn that way.
+        ConfigError: single_step with chains that were not drawn with one stochastic step.
     """
     row = torch.arange(rows, device=steps.device)
     if mode is RatioMode.SINGLE_STEP:
@@ -75,5 +75,5 @@ def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None)
 
 
 def units_per_decision(mode: RatioMode, steps: Tensor) -> int:
-    """How many units share a decision: a unit's KL times this is the chain's."""
+    """Number of units per decision: a unit's KL times this is the chain's KL."""
     return len(steps) if mode is RatioMode.PER_STEP else 1

@@ -1,7 +1,7 @@
-"""Anchors: what holds a policy near the one that was cloned, or near what it did.
+"""Regularization of PPO towards the reference policy, or towards the acting policy.
 
-Shapes: U units of a block, R of a minibatch, J denoising steps a unit, H horizon, A act_dim. Every
-penalty is in nats per unit, summed over its steps and executed actions like its log-ratio.
+Shapes: U units of a rollout, R of a minibatch, J denoising steps a unit, H horizon, A act_dim.
+Every penalty is in nats per unit, summed over steps and executed actions like the log-ratio.
 """
 
 from __future__ import annotations
@@ -26,45 +26,47 @@ from robo_rl.policy.chain import Kernel
 
 
 class RegularizationConfig(ConfigModel):
-    """Coefficients, 0 is off; all are mean penalties per unit, added to the actor's loss.
+    """Coefficients of mean penalties per unit, which are added to the actor's loss; 0 is off.
 
-    ``forward_kl`` is KL(base ‖ policy), which keeps all that the base did, ``reverse_kl``
-    KL(policy ‖ base), which keeps to what the base did: both in closed form at the states of the
-    chains that were acted. ``bc_reference`` is −log-probability of chains drawn from the base on the
-    same observations (DPPO's regulariser, arXiv 2409.00588, its code), ``bc_rollout`` that of the
-    chains that were acted themselves, an anchor to the policy that acted.
+    ``forward_kl`` is KL(reference ‖ policy), which covers all modes of the reference.
+    ``reverse_kl`` is KL(policy ‖ reference), which stays within its modes. Both are in closed form
+    at the states of the rollout's chains.
+
+    ``bc_reference`` is −log-probability of chains that the reference samples at the same
+    observations (DPPO's regulariser, arXiv 2409.00588, its code). ``bc_rollout`` is
+    −log-probability of the rollout's chains, which regularizes towards the acting policy.
     """
 
     forward_kl: float = Field(default=0.0, ge=0.0)
-    """Coefficient of KL(base ‖ policy); 0 is off."""
+    """Coefficient of KL(reference ‖ policy); 0 is off."""
     reverse_kl: float = Field(default=0.0, ge=0.0)
-    """Coefficient of KL(policy ‖ base); 0 is off."""
+    """Coefficient of KL(policy ‖ reference); 0 is off."""
     bc_reference: float = Field(default=0.0, ge=0.0)
-    """Coefficient of cloning chains of the base; 0 is off."""
+    """Coefficient of cloning chains of the reference; 0 is off."""
     bc_rollout: float = Field(default=0.0, ge=0.0)
-    """Coefficient of cloning the chains that acted; 0 is off."""
+    """Coefficient of cloning the rollout's chains; 0 is off."""
 
     @property
     def needs_reference(self) -> bool:
-        """Whether the cloned policy must be kept."""
+        """Whether a penalty needs the reference policy."""
         return bool(self.forward_kl or self.reverse_kl or self.bc_reference)
 
     @property
     def enabled(self) -> bool:
-        """Whether there is any anchor at all."""
+        """Whether any coefficient is above 0."""
         return self.needs_reference or bool(self.bc_rollout)
 
 
 class Regularizer:
-    """The penalties over one block.
+    """The penalties on one rollout.
 
     Args:
         cfg: Coefficients.
-        policy: As it acted.
-        base: The cloned policy, where an anchor needs it.
-        data: The block.
+        policy: The acting policy.
+        base: The reference policy; None if no penalty needs it.
+        data: The rollout's decisions.
         units: All of its units.
-        generator: Source of the base chains' noise.
+        generator: Source of noise for the reference's chains.
     """
 
     def __init__(
@@ -88,10 +90,10 @@ class Regularizer:
                 self._imitated = data._replace(x=chains, noise_history=None)
 
     def penalties(self, policy: DenoisingPolicy, kernel: Kernel, pick: Tensor) -> dict[str, Tensor]:
-        """Name → (R,), with gradient, coefficients not yet applied.
+        """Return unweighted penalties, name → (R,), with gradient.
 
         Args:
-            policy: Under training.
+            policy: The policy under training.
             kernel: Its kernels at the units.
             pick: (R,) the units.
         """
@@ -108,23 +110,24 @@ class Regularizer:
         return found
 
     def total(self, penalties: dict[str, Tensor]) -> Tensor:
-        """Scalar: their means, weighted."""
+        """The weighted sum of the penalties' means, a scalar."""
         weights = self.cfg.model_dump()
         terms = [weights[name] * value.mean() for name, value in penalties.items()]
         return torch.stack(terms).sum()
 
 
 def unit_kl(one: Kernel, other: Kernel, data: ActorBatch, units: Units) -> Tensor:
-    """KL(one ‖ other) of units in closed form, ‖Δμ‖²/2σ² where both have one σ; (R,).
+    """KL(one ‖ other) of units in closed form, ‖Δμ‖²/2σ² if both have one σ; (R,).
 
-    Where the noise is one offset of the chunk, what bends it counts as well (``Kernel.bend``).
+    If the noise is one offset of the whole chunk, differences in the chunk's shape add
+    ``Kernel.kl_shape_term``.
     """
     return unit_sums(one.kl(other) + one.kl_shape_term(other), data, units).sum(-1)
 
 
 @torch.no_grad()
 def _chains(base: DenoisingPolicy, data: ActorBatch, generator: torch.Generator) -> Tensor:
-    """A chain of the base for every decision: (N, K+1, H, A)."""
+    """Sample a chain of the reference for every decision: (N, K+1, H, A)."""
     parts = [
         base.sample(
             {name: o[start : start + ROWS_AT_ONCE] for name, o in data.obs.items()}, generator

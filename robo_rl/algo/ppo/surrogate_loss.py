@@ -1,4 +1,4 @@
-"""The actor's loss on a minibatch of units, and what it says of the update.
+"""The surrogate loss of a minibatch of units, and its metrics.
 
 Shapes: R units of J denoising steps.
 """
@@ -16,11 +16,11 @@ from robo_rl.distributed.process_group import all_reduce_sum, rank_info
 
 
 class TrustRegionConfig(NamedTuple):
-    """How ratios become a loss.
+    """Settings that turn ratios into a loss.
 
     Args:
         trust_region: The trust region.
-        low: ε below 1, of what is trusted; one number or (R,).
+        low: ε below 1, one number or (R,).
         high: ε above 1, of the same kind.
         log_ratio_max: Bound of |ln r| in the loss; a unit beyond it has no gradient.
     """
@@ -32,14 +32,14 @@ class TrustRegionConfig(NamedTuple):
 
 
 class SurrogateLoss(NamedTuple):
-    """A minibatch's loss, and what it says of the update; scalars where the loss is.
+    """A minibatch's loss and metrics, scalars on one device.
 
     Args:
-        loss: With gradient.
+        loss: Loss with gradient.
         kl: k3 estimate of a unit's KL to the acting policy, E[(r − 1) − ln r] (Schulman 2020).
         clip_fraction: Share of ratios outside the trust region.
         ratio_error: Mean |r − 1| to the acting policy.
-        extras: What was added to the loss, by name.
+        extras: Additional terms of the loss, by name.
     """
 
     loss: Tensor
@@ -48,18 +48,20 @@ class SurrogateLoss(NamedTuple):
     ratio_error: Tensor
     extras: dict[str, Tensor]
 
-    def figures(self, share: float = 1.0) -> Figures:
-        """Its numbers over the minibatches of all processes, of which this one's is a share."""
+    def metrics(self, share: float = 1.0) -> SurrogateMetrics:
+        """Return the metrics over all processes, of whose minibatches this one is a share."""
         scalars = [self.kl, self.clip_fraction, self.ratio_error, *self.extras.values()]
         numbers = torch.stack([each.detach().double() for each in scalars]).cpu()
         if rank_info().world_size > 1:
             numbers = all_reduce_sum(share * numbers)
         kl, clip_fraction, ratio_error, *extras = numbers.tolist()
-        return Figures(kl, clip_fraction, ratio_error, dict(zip(self.extras, extras, strict=True)))
+        return SurrogateMetrics(
+            kl, clip_fraction, ratio_error, dict(zip(self.extras, extras, strict=True))
+        )
 
 
-class Figures(NamedTuple):
-    """The numbers of a ``SurrogateLoss``, as the host has them."""
+class SurrogateMetrics(NamedTuple):
+    """The metrics of a ``SurrogateLoss`` as numbers on the CPU."""
 
     kl: float
     clip_fraction: float
@@ -73,16 +75,16 @@ def surrogate(
     rule: TrustRegionConfig,
     proximal_log_ratio: Tensor | None = None,
 ) -> SurrogateLoss:
-    """The trust region's loss over units.
+    """Return the trust region's loss over units.
 
-    ``proximal_log_ratio`` decouples the policy that the update must stay near from the one that acted (Hilton
-    et al. 2022, arXiv 2110.00641, eq. 3): the trust region holds r_θ/r_prox, and r_prox weighs
-    the unit.
+    ``proximal_log_ratio`` centres the trust region on a proximal policy instead of the acting
+    policy (Hilton et al. 2022, arXiv 2110.00641, eq. 3). The trust region then bounds r_θ/r_prox,
+    and r_prox weighs the unit.
 
     Args:
-        scored: The policy under training.
-        adv: (R,), the denoising discount applied.
-        rule: How ratios become a loss.
+        scored: Ratios of the policy under training.
+        adv: (R,), with the denoising discount applied.
+        rule: Settings of the loss.
         proximal_log_ratio: (R,) ln r of the proximal policy to the acting one, without gradient.
     """
     trusted = (
@@ -109,5 +111,5 @@ def surrogate(
 
 
 def _bounded(log_ratio: Tensor, rule: TrustRegionConfig) -> Tensor:
-    """|ln r| bounded; log-probabilities never are, a clamp kills their gradient near the mean."""
+    """Clip |ln r|; clamped log-probabilities would lose their gradient near the mean."""
     return log_ratio.clamp(-rule.log_ratio_max, rule.log_ratio_max)

@@ -1,8 +1,8 @@
-"""Trust regions: how far an update may carry a unit's likelihood ratio, as losses per unit.
+"""Trust regions: losses per unit that limit the change of a unit's likelihood ratio.
 
 Shapes: R units. ε is in *joint* units: it bounds the ratio of a unit's whole likelihood, summed
-over its steps, executed actions and their elements. Published values that bound a mean over
-elements are converted by ``joint_clip``.
+over its steps, executed actions and their elements. ``joint_clip`` converts published values that
+bound a mean over elements.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 DUAL_BOUND = 3.0
-"""How many times −A a unit of negative advantage may cost under ``dual_clip``."""
+"""Upper bound of ``dual_clip``, in units of −A, for a unit of negative advantage."""
 
 RAMP = 3.0
 """The exponent c of ``clip_ramp``."""
 
 
 class TrustRegion(StrEnum):
-    """What holds the ratio: PPO's clip, its dual clip, or SPO's penalty."""
+    """The trust region: PPO's clip, dual clip, or SPO's penalty."""
 
     CLIP = "clip"
     DUAL_CLIP = "dual_clip"
@@ -37,7 +37,7 @@ TrustLoss = Callable[[Tensor, Tensor, Epsilon, Epsilon], Tensor]
 
 
 def clip(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
-    """PPO's pessimistic loss −min(r·A, r̄·A), r̄ = r held within [1 − low, 1 + high]; (R,).
+    """PPO's clipped loss −min(r·A, r̄·A), r̄ = r clipped to [1 − low, 1 + high]; (R,).
 
     Source: Schulman et al. 2017, arXiv 1707.06347, eq. 7; low < high is DAPO's clip-higher
     (2503.14476, section 3.1).
@@ -47,7 +47,7 @@ def clip(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
 
 
 def dual_clip(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
-    """``clip``, where A < 0 not above c·(−A): one ratio that ran away cannot rule a batch.
+    """``clip``, bounded by c·(−A) where A < 0, so that one large ratio cannot dominate; (R,).
 
     Source: Ye et al. 2020, arXiv 1912.09729 (dual-clip PPO); c = 3.
     """
@@ -56,10 +56,10 @@ def dual_clip(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor
 
 
 def spo(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
-    """The loss −(A·r − |A|·(r − 1)²/2ε); (R,): least at r = 1 ± ε, and no gradient is dead.
+    """The loss −(A·r − |A|·(r − 1)²/2ε), with its minimum at r = 1 ± ε; (R,).
 
-    ε is ``high`` where A > 0 pulls the ratio up and ``low`` where A < 0 pulls it down. Source:
-    Simple Policy Optimization, Xie et al. 2024, arXiv 2401.16025.
+    The gradient does not vanish outside the trust region. ε is ``high`` where A > 0 and ``low``
+    where A < 0. Source: Simple Policy Optimization, Xie et al. 2024, arXiv 2401.16025.
     """
     epsilon = torch.where(adv > 0, high, low)
     return -(adv * ratio - adv.abs() * (ratio - 1.0).square() / (2.0 * epsilon))
@@ -79,25 +79,25 @@ def clip_ramp(base: float, epsilon: float, position: Tensor) -> Tensor:
 
     Args:
         base: ε of the first trained step.
-        epsilon: ε of the last.
-        position: (R,) u in [0, 1], where among the trained steps a unit's step is.
+        epsilon: ε of the last trained step.
+        position: (R,) u in [0, 1], position of a unit's step among the trained steps.
     """
     return base + (epsilon - base) * torch.expm1(RAMP * position) / math.expm1(RAMP)
 
 
 def joint_clip(epsilon: float, dims: int) -> tuple[float, float]:
-    """ε of a mean log-ratio in joint units: (below 1, above 1).
+    """Convert ε of a mean log-ratio to joint units: (below 1, above 1).
 
-    A ratio of *mean* log-probabilities is the joint ratio to the power 1/dims. Holding it within
-    1 ± ε holds the joint ratio within [(1 − ε)^dims, (1 + ε)^dims].
+    A ratio of *mean* log-probabilities is the joint ratio to the power 1/dims. Holding it within 1
+    ± ε holds the joint ratio within [(1 − ε)^dims, (1 + ε)^dims].
 
-    DPPO's 0.01 is a mean over the executed actions' elements: 12 of them (Hopper: 4 actions of 3)
-    make (0.114, 0.127), 28 (Square: 4 of 7) make (0.245, 0.321). ReinFlow's 0.01 is a mean over
-    the elements of all K + 1 states of the chain: 60 of them (Hopper, K = 4) make (0.453, 0.817).
+    DPPO's 0.01 is a mean over the executed actions' elements. 12 elements (Hopper: 4 actions of 3)
+    give (0.114, 0.127), 28 (Square: 4 of 7) give (0.245, 0.321). ReinFlow's 0.01 is a mean over the
+    elements of all K + 1 states of the chain. 60 elements (Hopper, K = 4) give (0.453, 0.817).
     Methods that sum (RL-100, Flow-SDE) need no conversion.
 
     Args:
-        epsilon: As published, in (0, 1).
-        dims: How many terms the published mean is over.
+        epsilon: The published ε, in (0, 1).
+        dims: Number of terms of the published mean.
     """
     return -math.expm1(dims * math.log1p(-epsilon)), math.expm1(dims * math.log1p(epsilon))

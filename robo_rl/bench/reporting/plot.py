@@ -1,4 +1,4 @@
-"""Learning curves of several methods in one figure, as an SVG file that stands by itself."""
+"""Draws learning curves of several methods in one figure, as a stand-alone SVG file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Curves = Mapping[str, Sequence[Sequence[Point]]]
 
 
 def figure(title: str, curves: Curves, axis: str, report: ReportConfig) -> str:
-    """What is measured, in training, against env steps or seconds, one line a method.
+    """Draw the measure against env steps or seconds, one line per method.
 
-    A line is the mean over seeds, each pooled over a window of episodes; a run that has ended
-    stands where it ended.
+    A line is the mean over seeds, each pooled over a window of episodes. A finished run keeps its
+    last value.
 
     Args:
-        title: Above it.
-        curves: Of each method.
+        title: Title of the figure.
+        curves: Curves of each method.
         axis: ``env_steps`` or ``seconds``.
         report: Measure and window.
     """
@@ -44,7 +44,7 @@ def figure(title: str, curves: Curves, axis: str, report: ReportConfig) -> str:
 def mean_curve(
     seeds: Sequence[Sequence[Point]], axis: str, report: ReportConfig, end: float
 ) -> list[tuple[float, float]]:
-    """Points of the mean over seeds, from where all have a value; empty where none does."""
+    """Return the mean curve over seeds, from where all have a value; empty without values."""
     grid = np.linspace(0.0, end, _GRID)
     rows = [_held(points, axis, report, grid) for points in seeds if points]
     if not rows:
@@ -54,7 +54,7 @@ def mean_curve(
 
 
 def _held(points: Sequence[Point], axis: str, report: ReportConfig, grid: np.ndarray) -> np.ndarray:
-    """The value last reached at each place of the grid; NaN before there is one."""
+    """Return the latest value at each grid point; NaN before the first."""
     places = np.array([getattr(point, axis) for point in points], dtype=np.float64)
     values = np.array([math.nan, *report.score_measure.pooled_curve(points, report.window)])
     return values[np.searchsorted(places, grid, side="right")]

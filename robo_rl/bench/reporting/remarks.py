@@ -1,4 +1,4 @@
-"""What must be known besides a summary's numbers: what is missing, and what was not made alike."""
+"""Remarks on a summary: missing or excluded cells, and differences between runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NAMED = 6
 
 
 def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What must be known besides: cells that are missing or left out, runs not made alike."""
+    """Yield a remark for each kind of missing or excluded cells and for different conditions."""
     if summary["missing"]:
         yield f"missing, {len(summary['missing'])}: {'; '.join(summary['missing'])}"
     if summary["stale"]:
@@ -40,13 +40,13 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     if unnoted := summary["provenance"]["interruption_unknown"]:
         yield f"of {len(unnoted)} nobody noted whether they were interrupted"
     if summary["world_unknown"]:
-        yield f"of {summary['unplaced']} the world that they were measured in was not recorded"
+        yield f"of {summary['world_unknown']} the world that they were measured in was not recorded"
     if summary["versions"]:
         yield f"with {'; '.join(summary['versions'])}"
 
 
 def _groups(cells: Mapping[str, list[str]], word: str) -> str:
-    """How many cells there are of each kind, and which, but for the most usual one and of many."""
+    """Return the number of cells of each kind, with the names of the cells in smaller groups."""
     most = max(cells, key=lambda name: len(cells[name]))
     parts = [
         f"{len(found)} {word} {name}" + ("" if name == most else f" ({_some(found)})")

@@ -1,4 +1,4 @@
-"""A summary as tables of text, for the terminal and for the page of results."""
+"""Formats a summary as tables of text, for the terminal and the results page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE = {"reached": 1, "of": 1}
 
 
 class Table(NamedTuple):
-    """A title, names of columns, and rows of text."""
+    """Title, column names, and rows of text."""
 
     title: str
     header: tuple[str, ...]
@@ -29,7 +29,7 @@ class Table(NamedTuple):
 
 
 def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[Table]:
-    """All tables of a summary that have rows."""
+    """Return all tables of a summary that have rows."""
     found = [
         _by_task(summary, report),
         _improved(summary),
@@ -61,7 +61,7 @@ def _by_task(summary: Numbers, report: ReportConfig) -> Table:
 
 
 def _times(summary: Numbers, report: ReportConfig) -> Table:
-    """Medians of env steps and of seconds to each rate, beside what they began with."""
+    """Return median env steps and seconds to each success rate, with the initial success."""
     rates = [f"{100 * rate:g}" for rate in report.thresholds]
     header = (
         "task",
@@ -173,7 +173,7 @@ def _over_tasks(summary: Numbers, report: ReportConfig, methods: list[str]) -> T
 
 
 def _fallen(each: Numbers) -> str:
-    return f"{each['fallen']} of {each['curves']}" if each["curves"] else NOTHING
+    return f"{each['degraded']} of {each['curves']}" if each["curves"] else NOTHING
 
 
 def _improvement(each: Numbers) -> str:
@@ -216,7 +216,7 @@ def _ratios(summary: Numbers, report: ReportConfig) -> Table:
 
 
 def _range(pairs: Sequence[Numbers]) -> str:
-    """The least and the largest of some ratios."""
+    """Return the smallest and the largest ratio as text."""
     ends = [choose(pairs, key=lambda pair: pair["ratio"]) for choose in (min, max) if pairs]
     return " … ".join(
         format_time({**end, **ONE, "median": end["ratio"]}, format_ratio) for end in ends
@@ -243,7 +243,7 @@ def _verdicts(summary: Numbers, report: ReportConfig) -> Table:
 
 
 def _verdict(each: Numbers) -> str:
-    """It, with the seeds that are needed where more are."""
+    """Return the verdict, with the seeds that are still needed."""
     following = ", ".join(map(str, each["next"]))
     return f"{each['verdict']}: {following}" if following else each["verdict"]
 

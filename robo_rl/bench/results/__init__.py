@@ -1,1 +1,1 @@
-"""Kept results of a suite, and what follows from them."""
+"""Kept results of a suite, and statistics of them."""

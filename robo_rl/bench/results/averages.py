@@ -1,4 +1,4 @@
-"""Numbers of a method: its mean and interquartile mean, and what stands beside them."""
+"""Aggregates of a method: mean, interquartile mean, and further numbers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Ends = tuple[float, float] | tuple[None, None]
 
 
 def averages(report: ReportConfig, scores: Scores, kept: Sequence[CellRecord]) -> Numbers:
-    """Mean with its interval and interquartile mean, and what stands beside them.
+    """Return mean with interval, interquartile mean, and further numbers.
 
-    All are of the same cells, those of the seeds that every task has; without any they are None.
-    ``tasks`` says how many tasks have a score, ``cells`` of how many cells the numbers are.
+    All refer to the same cells: those of the seeds that every task has. Without such seeds they are
+    None. ``tasks`` is the number of tasks with scores, ``cells`` the number of cells.
     """
     table, name = scores.table(), report.score_measure.score
     found: Numbers = {name: None, "low": None, "high": None}
@@ -42,14 +42,14 @@ def averages(report: ReportConfig, scores: Scores, kept: Sequence[CellRecord]) -
 
 
 def _mean_interval(report: ReportConfig, table: Any, kept: Sequence[CellRecord]) -> Ends:
-    """Of the mean over seeds and tasks."""
+    """Return the interval of the mean over seeds and tasks; None for one seed."""
     if len(table) < 2:
         return None, None
     return report.score_measure.interval(table, episodes(kept, report))
 
 
 def _iqm_interval(report: ReportConfig, table: Any) -> Ends:
-    """None of a single seed, of so few scores that nothing is cut, or of such as never vary."""
+    """Return the interval of the IQM; None for one seed, too few scores, or constant scores."""
     if len(table) < 2 or not num_trimmed(table.size):
         return None, None
     found = spread_interval(table, iqm)
@@ -57,12 +57,12 @@ def _iqm_interval(report: ReportConfig, table: Any) -> Ends:
 
 
 def select_seeds(kept: Iterable[CellRecord], seeds: Collection[int]) -> list[CellRecord]:
-    """Cells of these seeds."""
+    """Return the cells of these seeds."""
     return [each for each in kept if each.seed in seeds]
 
 
 def _beside(report: ReportConfig, kept: Sequence[CellRecord]) -> Numbers:
-    """Means of what stands beside the score; minutes as if no stage had been shared."""
+    """Return means of further numbers; minutes count shared stages in full for each cell."""
     stage, student, measure = report.stage, report.student, report.measure
 
     def average(which: str | None, name: str) -> float | None:
@@ -84,11 +84,11 @@ def _is_worse(kept: CellRecord, report: ReportConfig) -> bool:
 
 
 def _falls(report: ReportConfig, kept: Sequence[CellRecord]) -> Numbers:
-    """How many of the curves that could fall have fallen, and how far; see ``falls``.
+    """Count degraded curves, and measure their depth; see ``degradation``.
 
-    ``stopped_early`` is how many of all runs had not the time that they were given; ``rollbacks``
-    how often the guard went back in all of them, None where a run does not say; ``worse`` how many
-    runs ended by more than a fall below the policy that they began with.
+    ``stopped_early`` counts runs that ended before their budget. ``rollbacks`` is the total over
+    runs, None if one is unknown. ``worse`` counts runs that ended more than the degradation
+    threshold below their initial policy.
     """
     went_back = mean(stage_number(each, report.stage, "rollbacks") for each in kept)
     early = sum(stopped_early(each, report) for each in kept)

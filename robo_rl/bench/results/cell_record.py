@@ -1,4 +1,4 @@
-"""What is kept of a finished cell: one JSON under ``benchmarks/results/SUITE/TASK/METHOD/``."""
+"""Record of a finished cell: one JSON file under ``benchmarks/results/SUITE/TASK/METHOD/``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Seconds = Annotated[float, Field(ge=0.0)]
 
 
 class CurveRow(NamedTuple):
-    """A point of a curve as it is kept, see ``curve.Point``; no number is null."""
+    """A stored point of a curve, see ``curves.Point``; NaN is null."""
 
     env_steps: Count
     seconds: Seconds
@@ -36,7 +36,7 @@ class CurveRow(NamedTuple):
 
 
 def _known(number: Any) -> Any:
-    """Numbers that are none are kept as null, so that the file stays JSON."""
+    """Replace non-finite numbers by null, so that the file is valid JSON."""
     return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
@@ -44,7 +44,7 @@ Number = Annotated[float | None, Field(strict=True), BeforeValidator(_known)]
 
 
 class NumberRecord(ConfigModel):
-    """A number with its interval, low ≤ value ≤ high; a share's (unit 1) lies in [0, 1]."""
+    """A number with its interval, low ≤ value ≤ high; a fraction (unit 1) lies in [0, 1]."""
 
     value: Number
     low: Number = None
@@ -58,14 +58,14 @@ class NumberRecord(ConfigModel):
     def _is_in_order(self) -> NumberRecord:
         least, most = (0.0, 1.0) if self.unit == "1" else (-math.inf, math.inf)
         ends = [end for end in (least, self.low, self.value, self.high, most) if end is not None]
-        slack = 1e-9 * max(map(abs, ends[1:-1]), default=0.0)  # a mean's last digits
+        slack = 1e-9 * max(map(abs, ends[1:-1]), default=0.0)  # rounding of a mean
         if any(high < low - slack for low, high in pairwise(ends)):
             raise ValueError(f"{self.value} in [{self.low}, {self.high}] of unit '{self.unit}'")
         return self
 
 
 def _said(number: Any) -> Any:
-    """What has a value is checked; whatever else a stage reports is kept as it is."""
+    """Validate numbers with a value; keep other entries of a report unchanged."""
     if isinstance(number, dict) and "value" in number:
         return NumberRecord.model_validate(number)
     if isinstance(number, dict):
@@ -77,11 +77,11 @@ Said = Annotated[Any, BeforeValidator(_said)]
 
 
 class StageResult(ConfigModel):
-    """A stage's report: seconds over all sittings, status, gate, numbers with intervals.
+    """Result of a stage: seconds over all sessions, status, gate, and numbers with intervals.
 
-    ``shared``: it was made once for several cells; its seconds are those of that one time.
-    ``starts``: versions of every process that worked on it; more than one where it was
-    interrupted, unknown where it is empty.
+    ``shared`` stages ran once for several cells; their seconds are those of that run. ``starts``
+    holds the versions of every process of the stage. It has more than one entry after an
+    interruption, and none if unknown.
     """
 
     seconds: Seconds
@@ -95,13 +95,12 @@ class StageResult(ConfigModel):
 class CellRecord(ConfigModel):
     """A finished cell.
 
-    ``config`` is the whole resolved experiment; ``stage`` that whose curves are kept, where that
-    was noted; ``curve`` the rows of the training curve (see ``curve.Point``), null where there is
-    no number; ``clean`` those of evaluations on the way, without exploration, where there were any;
-    ``jobs`` and ``threads`` how many cells ran at once, and threads in each, in the sitting that
-    ended it; ``sittings`` all that there were, unknown where it is empty. ``world`` has the parts
-    of the world that it was measured in (see ``world_digest``); where it is empty that was not
-    recorded, and the hashes of its protocols do not cover it.
+    ``config`` is the whole resolved experiment. ``stage`` is the stage of the curves, if recorded.
+    ``curve`` holds the training curve (see ``curves.Point``), with null for NaN. ``clean`` holds
+    the curve of evaluations during training, if any. ``jobs`` and ``threads`` are those of the last
+    session; ``sittings`` holds the conditions of all sessions, empty if unknown. ``world`` has the
+    parts of the world of the evaluation (see ``world_digest``). If it is empty, it was not
+    recorded, and the protocol hashes do not cover it.
     """
 
     format: int = FORMAT
@@ -143,22 +142,22 @@ class CellRecord(ConfigModel):
 
     @property
     def key(self) -> CellKey:
-        """Which cell."""
+        """Task, method and seed of the cell."""
         return CellKey(self.task, self.method, self.seed)
 
     @property
     def seconds(self) -> float:
-        """Of the stages that this cell ran itself."""
+        """Seconds of the stages that this cell ran itself."""
         return sum(stage.seconds for stage in self.stages.values() if not stage.shared)
 
     @property
     def shared_seconds(self) -> float:
-        """Of the stages that it took up, made once for several cells."""
+        """Seconds of its shared stages."""
         return sum(stage.seconds for stage in self.stages.values() if stage.shared)
 
     @property
     def conditions(self) -> tuple[RunConditions, ...]:
-        """Of all sittings that are known."""
+        """Conditions of all known sessions."""
         last = RunConditions(
             jobs=self.jobs, threads=self.threads, version=self.versions.get("robo-rl", "")
         )
@@ -166,7 +165,7 @@ class CellRecord(ConfigModel):
 
     @property
     def commits(self) -> tuple[str, ...]:
-        """Versions of robo-rl that made it: of the processes, where they are known."""
+        """Versions of robo-rl that made it: of the processes, if known."""
         noted = [start for stage in self.stages.values() for start in stage.starts]
         found = [start.get("robo-rl", "") for start in noted] or [
             p.version for p in self.conditions
@@ -175,22 +174,22 @@ class CellRecord(ConfigModel):
 
     @property
     def interrupted(self) -> bool | None:
-        """Whether more than one process worked on a stage; None where nobody noted it."""
+        """Whether more than one process worked on a stage; None if unknown."""
         starts = [len(stage.starts) for stage in self.stages.values()]
         if any(starts):
             return max(starts) > 1
         return True if len(self.sittings) > 1 else None
 
     def points(self, which: Curve = "training") -> list[Point]:
-        """A curve."""
+        """Return a curve."""
         rows = self.clean if which == "eval" else self.curve
         return [_point(*row) for row in rows]
 
     def matches_cell(self, cell: Cell) -> bool:
-        """Whether it was made under the settings of a cell, and its curves are of the same stage.
+        """Return whether the record has the settings of a cell, and curves of the same stage.
 
-        Options that came after it and that the suite does not set are as they were then; stages
-        come in the same order.
+        Options that are newer than the record and not set in the suite are ignored. The order of
+        the stages must be equal.
         """
         if self.stage and self.stage != cell.stage:
             return False
@@ -206,7 +205,7 @@ def _point(steps: int, seconds: float, episodes: int, good: int, returns: float 
 
 
 def settings_agree(kept: Any, now: Any, written: Any = None) -> bool:
-    """Whether settings are those of now, options apart that came later and are not written."""
+    """Return whether settings agree, except newer options that are not set explicitly."""
     if not (isinstance(kept, dict) and isinstance(now, dict)):
         return kept == now
     then, current = cast("dict[str, Any]", kept), cast("dict[str, Any]", now)
@@ -218,10 +217,10 @@ def settings_agree(kept: Any, now: Any, written: Any = None) -> bool:
 
 
 def read_json(path: Path, hint: str = DELETE) -> Mapping[str, Any]:
-    """A JSON file of ours.
+    """Read a JSON object.
 
     Raises:
-        DataError: It is none.
+        DataError: The file is not a JSON object.
     """
     try:
         found: Any = json.loads(path.read_text())

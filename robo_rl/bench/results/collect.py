@@ -1,4 +1,4 @@
-"""What a finished run has to show, out of its directory, so that it can be kept."""
+"""Collects the results of a finished run from its directory."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from robo_rl.train.pipeline.stage import Report
 def make_cell_record(
     suite: str, cell: Cell, run: Path, shared: Sequence[str], last: RunConditions
 ) -> CellRecord:
-    """What a finished run has to show.
+    """Return the record of a finished run.
 
     Args:
-        suite: Its name.
-        cell: What was run.
-        run: The run's directory.
-        shared: Labels of the stages that were taken up.
-        last: The sitting that ended it.
+        suite: Name of the suite.
+        cell: Cell of the run.
+        run: Directory of the run.
+        shared: Labels of its shared stages.
+        last: Conditions of its last session.
 
     Raises:
-        DataError: Something in the run's directory is missing, damaged, or no number to keep.
+        DataError: A file of the run is missing or damaged, or a number cannot be kept.
     """
     try:
         return _recorded(suite, cell, run, shared, last)
@@ -74,7 +74,7 @@ def _recorded(
 
 
 def _provenance(path: Path) -> dict[str, dict[str, Any]]:
-    """What a run writes down of itself whenever it is begun, or gone on with."""
+    """Return versions and machine, which a run records at each start."""
     hint = "run the suite again, which writes it anew"
     body = read_json(path, hint)
     found = {name: body.get(name) for name in ("versions", "machine")}
@@ -86,7 +86,7 @@ def _provenance(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _world(places: Mapping[str, Path]) -> dict[str, str]:
-    """Of the last stage, and so of all."""
+    """Return the world of the last stage, which holds for all stages."""
     report = Report.read(list(places.values())[-1])
     return {} if report is None else report.world
 

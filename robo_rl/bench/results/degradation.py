@@ -1,9 +1,8 @@
-"""Whether a run ends below its best, and how far, without taking chance for a fall.
+"""Whether a run ends below its best, and by how much, with control of selection bias.
 
-The best of many windows is above all a lucky one: pooled over 200 of 6,000 episodes, the best of a
-run whose success never changes lies some five to nine points above its last. So that a run has
-fallen is said by confidence bounds, and how far by episodes that had no say in which window was
-the best.
+The best of many windows is biased upwards: pooled over 200 of 6,000 episodes, the best window of a
+run with constant success lies five to nine points above its last. So confidence bounds decide
+whether a run has degraded. The depth is measured on episodes that did not select the best window.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ERROR = 0.01
-"""Probability, at most, that a run counts as fallen that has not fallen so far."""
+"""Bound of the probability that a run without degradation counts as degraded."""
 
 _SPLITS = 32
 
 
 class CurveBlock(NamedTuple):
-    """Neighbouring points of a curve together."""
+    """Adjacent points of a curve, merged."""
 
     episodes: int
     successes: int
 
 
 def curve_blocks(points: Sequence[Point], window: int) -> list[CurveBlock]:
-    """The curve in blocks of at least ``window`` episodes, none in two of them.
+    """Split the curve into disjoint blocks of at least ``window`` episodes.
 
-    They are counted from the end, so that the last one is the window in which the run ended; what
-    is left over at the beginning is left out.
+    Blocks are counted from the end, so that the last one is the final window. The remainder at the
+    beginning is left out.
     """
     found: list[CurveBlock] = []
     episodes = successes = 0
@@ -50,12 +49,12 @@ def curve_blocks(points: Sequence[Point], window: int) -> list[CurveBlock]:
 
 
 def has_degraded(points: Sequence[Point], window: int, fall: float) -> bool:
-    """Whether the last window's success is truly more than ``fall`` below an earlier stretch's.
+    """Return whether success ends significantly more than ``fall`` below an earlier stretch.
 
-    Stretches are of 1, 2, 4 … blocks in a row, before the last one. That block's upper bound
-    (Clopper and Pearson) errs with half of ``ERROR``, the stretches' lower bounds with the other
-    half all together (union bound), so that a run whose success did not fall by more than ``fall``
-    counts with at most ``ERROR``, however many windows it has.
+    Stretches of 1, 2, 4 … consecutive blocks before the last one are tested. The last block's upper
+    bound (Clopper and Pearson) errs with half of ``ERROR``. The stretches' lower bounds err with
+    the other half in total (union bound). So a run whose success did not drop by more than ``fall``
+    counts with probability at most ``ERROR``, for any number of windows.
     """
     *earlier, last = curve_blocks(points, window) or [CurveBlock(0, 0)]
     if not earlier:
@@ -71,7 +70,7 @@ def has_degraded(points: Sequence[Point], window: int, fall: float) -> bool:
 
 
 def _stretches(found: Sequence[CurveBlock]) -> Iterator[CurveBlock]:
-    """All of 1, 2, 4 … blocks in a row."""
+    """Yield all stretches of 1, 2, 4 … consecutive blocks."""
     sums = np.cumsum([(0, 0), *found], axis=0)
     for size in (2**i for i in range(len(found).bit_length())):
         for episodes, successes in (sums[size:] - sums[:-size]).tolist():
@@ -79,12 +78,12 @@ def _stretches(found: Sequence[CurveBlock]) -> Iterator[CurveBlock]:
 
 
 def degradation_depth(points: Sequence[Point], window: int) -> float:
-    """How far the last block's success is below the best one's; NaN of fewer than two blocks.
+    """Return how far the last block is below the best one; NaN for fewer than two blocks.
 
-    Every block's episodes are split at random into two halves: one says which block was the best,
-    the other how far it lies above the last, and then the other way round. Where nothing fell the
-    mean of that is 0, so of a single run it may be negative. It is averaged over several splits, of
-    fixed seed.
+    Each block's episodes are split at random into two halves. One half selects the best block, the
+    other measures its distance from the last, and vice versa. Without degradation the expectation
+    is 0, so a single run may have a negative depth. The result is averaged over splits with a fixed
+    seed.
     """
     found = np.array(curve_blocks(points, window), dtype=np.int64).reshape(-1, 2)
     if len(found) < 2:
@@ -96,7 +95,7 @@ def degradation_depth(points: Sequence[Point], window: int) -> float:
 
 
 def _two_depths(found: NDArray[np.int64], generator: np.random.Generator) -> tuple[float, float]:
-    """Of one split. Which episodes succeeded is not known: any half of them is as likely."""
+    """Return both depths of one random split, in which successes are distributed at random."""
     episodes, successes = found.T
     size = generator.binomial(episodes, 0.5)
     good = generator.hypergeometric(successes, episodes - successes, size)
@@ -105,11 +104,11 @@ def _two_depths(found: NDArray[np.int64], generator: np.random.Generator) -> tup
 
 
 def _rates(successes: NDArray[np.int64], episodes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """NaN of no episodes."""
+    """Return the success rates; NaN for blocks without episodes."""
     return np.where(episodes > 0, successes / np.maximum(episodes, 1), math.nan)
 
 
 def _below(chooses: NDArray[np.float64], tells: NDArray[np.float64]) -> float:
-    """How far the last is below the latest of those that are best in the choosing half."""
+    """Return how far the last block is below the latest best block of ``chooses``."""
     ranks = np.nan_to_num(chooses[::-1], nan=-1.0)
     return float(tells[::-1][int(ranks.argmax())] - tells[-1])

@@ -1,7 +1,7 @@
-"""What off-policy evaluation said of policies that were improved from data, and what they came to.
+"""Off-policy estimates of offline gates, and the measured returns of the policies.
 
-A row a run. Values and returns are in one unit, the sum of an episode's rewards; what was measured
-in the env was measured afterwards, and nothing was chosen by it.
+One row per run. Values and returns share a unit, the sum of an episode's rewards. The returns in
+the env were measured afterwards and influenced no choice.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ NAMED = {
     "after": "return_ungated",
     "value_after": "value_after",
 }
-"""In a row → in the report of a stage that improves a policy by data alone."""
+"""Name in a row → name in the report of an offline improvement stage."""
 ACCEPTED = "accepted"
 
 
 def collect_gate_outcomes(kept: Mapping[CellKey, CellRecord]) -> list[dict[str, Any]]:
-    """Of every stage of a run that had such a gate; those of a task and a method stand together.
+    """Return a row for every stage with such a gate, ordered by task and method.
 
     Returns:
-        ``task``, ``method``, ``seed`` and ``stage``, its label; ``before`` and ``after``, the mean
-        returns of both policies, with ``value_before`` and ``value_after``, each a mapping of
-        ``value``, ``low`` and ``high``; ``ood_distance`` of the new one, and ``model_error``, by
-        which the values' intervals are widened, where they are known; ``accepted``, whether the new
-        policy went on, and ``waived``, whether against what the gate said.
+        ``task``, ``method``, ``seed`` and the label ``stage``. ``before`` and ``after`` are the
+        mean returns of both policies, ``value_before`` and ``value_after`` their estimates, each a
+        mapping of ``value``, ``low`` and ``high``. ``ood_distance`` is that of the new policy,
+        ``model_error`` widens the intervals of the values; both may be None. ``accepted`` says
+        whether the new policy was kept, and ``waived`` whether by a waiver.
     """
     order = list(dict.fromkeys(key[:2] for key in kept))
     ordered = sorted(kept.items(), key=lambda item: (order.index(item[0][:2]), item[0].seed))
@@ -52,11 +52,11 @@ def collect_gate_outcomes(kept: Mapping[CellKey, CellRecord]) -> list[dict[str, 
 
 
 def group_by_method(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of ``gates``, those of a task, a method and a stage together.
+    """Group the rows of ``collect_gate_outcomes`` by task, method and stage.
 
     Returns:
         ``task``, ``method`` and ``stage``; and for each run ``seeds``, mean return ``before`` and
-        ``after``, this whatever the gate said, ``accepted`` and ``waived``.
+        ``after`` (whatever the gate says), ``accepted`` and ``waived``.
     """
     found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in rows:

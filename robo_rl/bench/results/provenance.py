@@ -1,4 +1,4 @@
-"""How kept cells were made: by whom, on what, in how many sittings."""
+"""Provenance of kept cells: machines, commits and interruptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNKNOWN = "of unknown version"
 
 
 def run_provenance(kept: Mapping[CellKey, CellRecord]) -> dict[str, Any]:
-    """``machines`` and ``commits`` with their cells, and cells ``interrupted`` or ``unnoted``."""
+    """Return ``machines`` and ``commits`` with their cells, and interrupted cells."""
     return {
         "machines": _grouped(kept, lambda each: [_machine(each, pace) for pace in each.conditions]),
         "commits": _grouped(kept, lambda each: [f"robo-rl {v or UNKNOWN}" for v in each.commits]),
@@ -25,14 +25,14 @@ def run_provenance(kept: Mapping[CellKey, CellRecord]) -> dict[str, Any]:
 
 
 def versions(kept: Mapping[CellKey, CellRecord]) -> list[str]:
-    """What numbers depend on besides that, of all processes that worked on them."""
+    """Return the further package versions that numbers depend on, over all processes."""
     return sorted({text for each in kept.values() for text in _versions(each)})
 
 
 def _grouped(
     kept: Mapping[CellKey, CellRecord], how: Callable[[CellRecord], Iterable[str]]
 ) -> dict[str, list[str]]:
-    """Cells by how they were made; one that took several sittings may be there several times."""
+    """Group cells by their conditions; a cell of several sessions may be in several groups."""
     found: dict[str, list[str]] = {}
     for key, each in kept.items():
         for name in dict.fromkeys(how(each)):
@@ -41,7 +41,7 @@ def _grouped(
 
 
 def _machine(kept: CellRecord, pace: RunConditions) -> str:
-    """What seconds depend on."""
+    """Describe the machine, jobs and threads that times depend on."""
     place = pace.machine or describe_machine(kept.machine)
     return f"{place}, {pace.jobs} at once, {pace.threads} threads each"
 

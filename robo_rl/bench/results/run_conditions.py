@@ -1,4 +1,4 @@
-"""How a run was made, sitting by sitting: seconds depend on it, and numbers on the commit."""
+"""Records the conditions of each session of a run, on which times and numbers depend."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ FILE = "sittings.json"
 
 
 class RunConditions(ConfigModel):
-    """A sitting: cells at once, threads of each, the version of robo-rl, and what it ran on.
+    """Conditions of a session: cells at once, threads of each, version of robo-rl, and machine.
 
-    ``machine`` is empty in what was noted before machines were.
+    ``machine`` is empty in older records.
     """
 
     jobs: int
@@ -29,16 +29,16 @@ class RunConditions(ConfigModel):
 
 
 def describe_machine(machine: Mapping[str, Any]) -> str:
-    """A machine (``provenance.machine``) as far as seconds depend on it."""
+    """Describe a machine (``provenance.machine``) as far as times depend on it."""
     cores, rest = machine.get("cores"), (machine.get("processor"), machine.get("system"))
     return ", ".join(map(str, (f"{cores} cores", *rest)))
 
 
 def conditions_of(run: Path) -> tuple[RunConditions, ...]:
-    """All different ones under which a run, and what it took up, was made; the first first.
+    """Return the distinct conditions of a run and of its shared stages, oldest first.
 
     Raises:
-        DataError: The run's list of them is damaged.
+        DataError: The record of the run is damaged.
     """
     path = run / FILE
     if not path.is_file():
@@ -51,10 +51,10 @@ def conditions_of(run: Path) -> tuple[RunConditions, ...]:
 
 
 def add_conditions(run: Path, found: Iterable[RunConditions]) -> None:
-    """Add to those of a run.
+    """Add conditions to those of a run.
 
     Raises:
-        DataError: What is there is damaged.
+        DataError: The record of the run is damaged.
         OSError: It cannot be written.
     """
     before = conditions_of(run)

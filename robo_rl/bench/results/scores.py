@@ -1,4 +1,4 @@
-"""What cells are worth: their scores, and these by task and seed."""
+"""Scores of cells, by task and seed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def stage_number(kept: CellRecord, stage: str | None, name: str) -> float | None:
-    """A number of one of a cell's stages; None if it has none of that name."""
+    """Return a number of a cell's stage; None if absent."""
     found = kept.stages[stage].numbers.get(name) if stage in kept.stages else None
     value = found.value if isinstance(found, NumberRecord) else found
     return float(value) if isinstance(value, (int, float)) else None
 
 
 def score(kept: CellRecord, report: ReportConfig) -> float | None:
-    """That of the policy that counts."""
+    """Return the score of the reported policy; None if undefined."""
     after = stage_number(kept, report.stage, report.measure)
     return (
         None if after is None else report.score_measure.score_of(after, score_before(kept, report))
@@ -30,19 +30,19 @@ def score(kept: CellRecord, report: ReportConfig) -> float | None:
 
 
 def score_before(kept: CellRecord, report: ReportConfig) -> float | None:
-    """What the policy was worth that the stage that counts began with."""
+    """Return the value of the initial policy of the reported stage."""
     return stage_number(kept, report.stage, f"{report.measure}_before")
 
 
 def episodes(kept: Iterable[CellRecord], report: ReportConfig) -> int:
-    """In how many episodes these cells were judged together; 0 where one does not say."""
+    """Return the total number of evaluation episodes of cells; 0 if one is unknown."""
     numbers = [each.stages[report.stage].numbers.get(report.measure) for each in kept]
     known = [found.n or 0 if isinstance(found, NumberRecord) else 0 for found in numbers]
     return sum(known) if all(known) else 0
 
 
 def stopped_early(kept: CellRecord, report: ReportConfig) -> bool:
-    """Whether training ended before its budget, because what it had learnt was enough."""
+    """Return whether training reached a stop criterion before its budget."""
     settings = kept.config.get("stages", {}).get(report.stage, {})
     for budget in ("updates", "env_steps"):
         made, most = stage_number(kept, report.stage, budget), settings.get(budget)
@@ -52,19 +52,19 @@ def stopped_early(kept: CellRecord, report: ReportConfig) -> bool:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """None where one is not known, so that means of several things are over the same cells."""
+    """Return the mean; None if a value is None, so that all means cover the same cells."""
     found = list(values)
     known = [value for value in found if value is not None]
     return sum(known) / len(known) if known and len(known) == len(found) else None
 
 
 class Scores:
-    """One method's scores.
+    """Scores of one method.
 
     Args:
-        tasks: Of the suite.
-        kept: The method's cells.
-        report: What is measured.
+        tasks: Tasks of the suite.
+        kept: Kept cells of the method.
+        report: Measure and stage.
     """
 
     def __init__(
@@ -78,22 +78,22 @@ class Scores:
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are scores of."""
+        """Number of tasks with scores."""
         return sum(bool(seeds) for seeds in self.by_task.values())
 
     @property
     def seeds(self) -> list[int]:
-        """Those that every task has, in the order of the first."""
+        """Seeds that every task has, in the order of the first task."""
         return common_seeds([self])
 
     def table(self, seeds: Sequence[int] | None = None) -> NDArray[Any]:
-        """(seeds, tasks), of the seeds that every task has or of those given."""
+        """Return the scores (seeds, tasks) of the given seeds, or of those that every task has."""
         chosen = self.seeds if seeds is None else seeds
         rows = [[scores[seed] for scores in self.by_task.values()] for seed in chosen]
         return np.array(rows, dtype=np.float64).reshape(len(chosen), len(self.by_task))
 
 
 def common_seeds(several: Sequence[Scores]) -> list[int]:
-    """Seeds that all of these have in every task, in the order of the first."""
+    """Return the seeds that all methods have in every task, in the order of the first."""
     rows: list[Mapping[int, float]] = [row for each in several for row in each.by_task.values()]
     return [seed for seed in rows[0] if all(seed in row for row in rows)]

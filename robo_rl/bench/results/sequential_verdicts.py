@@ -1,9 +1,8 @@
-"""The sequential test's verdicts on a suite: by planned groups of seeds, on all its methods.
+"""Verdicts of the sequential test on a suite, by planned groups of seeds, on all its methods.
 
-What a run of it may look at is fixed before anything is run. Group g are the planned seeds gN …
-(g + 1)N − 1, and none behind the first that is not complete; the family are all methods of the
-suite, on all of its tasks. So neither the order in which runs end, nor which of them somebody looks
-at, has a say in what is found.
+The looks are fixed before any run. Group g holds the planned seeds gN … (g + 1)N − 1. Groups after
+the first incomplete one are not used. The family holds all methods of the suite on all its tasks.
+So neither the order in which runs end nor a selection of runs influences the verdicts.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from robo_rl.stats.sequential import Decision, PairVerdict, compare_sequentially
 def verdicts(
     suite: Suite, kept: Mapping[CellKey, CellRecord], methods: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Verdicts on each method against the reference.
+    """Return the verdicts on each method against the reference.
 
     Args:
-        suite: The whole of it.
-        kept: Its cells of the settings of now.
-        methods: Whose verdicts to tell.
+        suite: The whole suite.
+        kept: Its kept cells of the current settings.
+        methods: Methods to report.
 
     Returns:
-        ``method``, ``reference``, ``verdict``, ``difference`` of the means (None of no seeds),
-        ``seeds`` looked at, and ``next``: the seeds that are needed, where more are.
+        ``method``, ``reference``, ``verdict``, ``difference`` of the means (None without seeds),
+        ``seeds`` used, and ``next``: the seeds that are needed for a further look.
     """
     reference = suite.report.reference
     others = [method for method in suite.methods if method != reference]
@@ -52,7 +51,7 @@ def verdicts(
 
 
 def planned(suite: Suite) -> list[int]:
-    """All seeds that the test may look at: the suite's, then those that follow its largest."""
+    """Return all planned seeds: the suite's, then those after its largest."""
     plan = suite.report.sequential
     further = count(max(suite.seeds) + 1)
     size = plan.seeds_per_group * plan.num_groups
@@ -60,7 +59,7 @@ def planned(suite: Suite) -> list[int]:
 
 
 def _looked_at(suite: Suite, there: Collection[int]) -> tuple[list[int], list[int]]:
-    """Seeds of the groups that are complete, and what the next one lacks."""
+    """Return the seeds of the complete groups, and the missing seeds of the next group."""
     seeds, size = planned(suite), suite.report.sequential.seeds_per_group
     for start in range(0, len(seeds), size):
         lacking = [seed for seed in seeds[start : start + size] if seed not in there]

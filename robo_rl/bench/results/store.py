@@ -1,4 +1,4 @@
-"""The folder of what is kept: written whole or not at all, read with every file checked."""
+"""Store of kept cells: files are written atomically and checked when read."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ LOCK, PROBE = ".lock", ".probe"
 
 
 class Results:
-    """The folder of a suite's kept cells.
+    """Folder of a suite's kept cells.
 
     Args:
-        root: Of all suites.
-        suite: Its name.
+        root: Folder of all suites.
+        suite: Name of the suite.
     """
 
     def __init__(self, root: Path, suite: str) -> None:
         self.root, self.suite = root, suite
 
     def path(self, key: CellKey) -> Path:
-        """A cell's file."""
+        """Return the path of a cell's file."""
         return self.root / self.suite / key.task / key.method / f"{key.seed}.json"
 
     def read(self) -> dict[CellKey, CellRecord]:
-        """All that is kept.
+        """Read all kept cells.
 
         Raises:
             DataError: A file is damaged.
@@ -44,7 +44,7 @@ class Results:
         return {kept.key: kept for kept in map(self._read, files)}
 
     def find(self, key: CellKey) -> CellRecord | None:
-        """What is kept of one cell by now.
+        """Read the record of one cell; None if it is not kept.
 
         Raises:
             DataError: Its file is damaged.
@@ -53,7 +53,7 @@ class Results:
         return self._read(path) if path.is_file() else None
 
     def write(self, kept: CellRecord) -> Path:
-        """Keep a cell, whole or not at all.
+        """Write a cell's record atomically.
 
         Raises:
             CheckpointError: It cannot be written.
@@ -69,10 +69,10 @@ class Results:
         return path
 
     def demand_writable(self) -> None:
-        """Find out before hours are spent.
+        """Check before a run that results can be written.
 
         Raises:
-            CheckpointError: Nothing can be written there.
+            CheckpointError: The folder is not writable.
         """
         place = self.root / self.suite
         try:
@@ -84,7 +84,7 @@ class Results:
 
     @contextmanager
     def _writing(self, place: Path) -> Generator[None]:
-        """Nobody else writes results meanwhile; what killed writers left is swept."""
+        """Lock the store, and remove temporary files of killed writers."""
         make_directory(place)
         with lock_file(self.root / LOCK, wait=True):
             remove_temporary(place)

@@ -1,7 +1,7 @@
-"""A suite's numbers, out of the cells that are kept: JSON that tables are made of.
+"""Summarises the kept cells of a suite as JSON, the source of all tables.
 
-Every interval is of 95 %, over seeds, and Student's (see ``aggregates``); that of a success rate is
-no narrower than Wilson's of all episodes. One seed has none.
+Every interval is Student's 95 % interval over seeds (see ``robo_rl.stats.across_runs``). That of a
+success rate is at least as wide as Wilson's of all episodes. One seed has no interval.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from robo_rl.stats.across_runs import improvement_bounds, probability_of_improve
 
 
 class FullSuite(NamedTuple):
-    """A whole suite, and its good cells: whatever part is looked at, it is tested as a whole."""
+    """A whole suite with its comparable cells, which the sequential test uses for any part."""
 
     suite: Suite
     records: Mapping[CellKey, CellRecord]
@@ -36,23 +36,22 @@ def summarise(
     kept: Mapping[CellKey, CellRecord],
     whole: FullSuite | None = None,
 ) -> Numbers:
-    """All that is reported.
+    """Return all reported numbers.
 
     Args:
-        name: Of the suite.
-        suite: It, or the part that is looked at.
-        cells: Of these.
-        kept: Whatever is kept.
-        whole: What the part is of; itself if not given.
+        name: Name of the suite.
+        suite: The suite, or the selected part of it.
+        cells: Cells of that part.
+        kept: All kept cells.
+        whole: The whole suite; None if ``suite`` is whole.
 
     Returns:
         Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
-        median, and ``ratios`` with the pairs behind it; ``gates``, and of these ``improved``, by
-        method (see there); ``sequential`` verdicts; ``missing``, ``stale`` (kept under other
-        settings, left out) and ``unscored`` cells; ``elsewhere``: cell → what of its world differs
-        from that of the newest, left out; ``unplaced``: how many of which the world was not
-        recorded; ``machines``, ``versions``, and ``made``: which
-        cells were made under which of these, which were interrupted, and of which that is unnoted.
+        median, and ``ratios`` with their pairs; ``gates``, and ``improved``, the same by method;
+        ``sequential`` verdicts. ``missing``, ``stale`` (other settings, left out) and ``unscored``
+        list cells. ``other_world`` maps left-out cells to differences from the newest cell's world.
+        ``world_unknown`` counts cells without a recorded world. ``machines`` and ``versions`` list
+        those of the cells; ``provenance`` groups the cells by machine, commit and interruption.
     """
     good = comparable_cells(cells, kept)
     same = with_current_settings(cells, kept)
@@ -84,7 +83,7 @@ def summarise(
 def comparable_cells(
     cells: Mapping[CellKey, Cell], kept: Mapping[CellKey, CellRecord]
 ) -> dict[CellKey, CellRecord]:
-    """Those kept cells that can be compared: of the settings of now, and of one world."""
+    """Return the kept cells of the current settings and of one world."""
     found = with_current_settings(cells, kept)
     others = world_mismatches(found)
     return {key: each for key, each in found.items() if key not in others}
@@ -93,12 +92,12 @@ def comparable_cells(
 def with_current_settings(
     cells: Mapping[CellKey, Cell], kept: Mapping[CellKey, CellRecord]
 ) -> dict[CellKey, CellRecord]:
-    """Those kept cells that were made under the settings of now."""
+    """Return the kept cells of the current settings."""
     return {key: kept[key] for key in cells if key in kept and kept[key].matches_cell(cells[key])}
 
 
 def _methods(suite: Suite, kept: Mapping[CellKey, CellRecord]) -> Numbers:
-    """Every method over all tasks."""
+    """Return the numbers of every method over all tasks."""
     scores = _scores(suite, kept)
     return {
         method: averages(suite.report, own, _of(kept, method=method))
@@ -108,7 +107,7 @@ def _methods(suite: Suite, kept: Mapping[CellKey, CellRecord]) -> Numbers:
 
 
 def _task(suite: Suite, kept: Mapping[CellKey, CellRecord], task: str) -> Numbers:
-    """Every method that has been run on a task."""
+    """Return the numbers of every method with kept cells of a task."""
     found: Numbers = {}
     for method in suite.methods:
         own = _of(kept, task=task, method=method)
@@ -120,7 +119,7 @@ def _task(suite: Suite, kept: Mapping[CellKey, CellRecord], task: str) -> Number
 
 
 def _of(kept: Mapping[CellKey, CellRecord], **labels: str) -> list[CellRecord]:
-    """Cells of a task, a method, or both."""
+    """Return the cells of a task, a method, or both."""
     return [
         each
         for each in kept.values()
@@ -136,7 +135,7 @@ def _scores(suite: Suite, kept: Mapping[CellKey, CellRecord]) -> dict[str, Score
 
 
 def _improvement(scores: Scores, reference: Scores | None) -> Numbers:
-    """Probability that a run is better than one of the reference method."""
+    """Return the probability that a run is better than one of the reference method."""
     if reference is None or reference is scores or not (scores.seeds and reference.seeds):
         return {}
     tables = scores.table(), reference.table()

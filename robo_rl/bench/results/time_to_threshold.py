@@ -1,9 +1,8 @@
-"""How long runs take to a success rate, and how many times as long as others; some never get there.
+"""Times of runs to a success rate, and their ratios, as censored values.
 
-A run that ends below the rate is censored: it would have taken longer than it was given. One that
-is above it in its first full window was there before anybody could tell: it took no longer than
-that. Nor did one that began above it, if looks without exploration are what counts, whatever became
-of it on the way. So what is known of a time, or of a ratio of two, are bounds.
+A run that ends below the rate is censored: its time is a lower bound. A run above the rate in its
+first full window has an upper bound. So has a run with an ``eval`` curve that started above the
+rate, whatever happened later.
 """
 
 from __future__ import annotations
@@ -23,12 +22,13 @@ AXES = ("env_steps", "seconds")
 
 
 class TimeToThreshold(NamedTuple):
-    """When a run got there, or when it ended without.
+    """Time at which a run reached a rate, or at which it ended without reaching it.
 
     Args:
-        value: Env steps or seconds; a ratio of them, of two runs.
-        censored: It ended without: the value is a lower bound.
-        reached_at_start: It was there in the first full window or before: the value is an upper bound.
+        value: Env steps or seconds, or the ratio of two runs.
+        censored: Whether the run ended without reaching the rate; the value is a lower bound.
+        reached_at_start: Whether it reached the rate by the first full window; the value is an
+            upper bound.
     """
 
     value: float
@@ -37,22 +37,22 @@ class TimeToThreshold(NamedTuple):
 
     @property
     def low(self) -> float:
-        """The least that it can be."""
+        """Lower bound."""
         return 0.0 if self.reached_at_start else self.value
 
     @property
     def high(self) -> float:
-        """The most that it can be."""
+        """Upper bound."""
         return math.inf if self.censored else self.value
 
 
 def time_to_threshold(
     kept: CellRecord, rate: float, axis: str, report: ReportConfig
 ) -> TimeToThreshold | None:
-    """When a run's pooled success rate reached ``rate``; None where there is no curve.
+    """Return when a run's pooled success rate reached ``rate``; None without a curve.
 
-    A run that never did counts with the time at which it ended, of which no evaluation on the way
-    may tell.
+    A run that never reached it counts with the time of its end, which may be after the last
+    evaluation.
     """
     points = kept.points(report.curve)
     if not points:
@@ -71,9 +71,9 @@ def time_to_threshold(
 
 
 def _began_there(kept: CellRecord, rate: float, report: ReportConfig) -> bool:
-    """Whether the policy that training began with was judged so good, in a window of episodes.
+    """Return whether the initial policy had at least this rate, over a window of episodes.
 
-    What it explores with is another matter, so a curve of training episodes has no such start.
+    Exploration changes the success rate, so a training curve has no such start.
     """
     if report.curve != "eval" or report.stage not in kept.stages:
         return False
@@ -84,12 +84,12 @@ def _began_there(kept: CellRecord, rate: float, report: ReportConfig) -> bool:
 
 
 def _lead(kept: CellRecord, report: ReportConfig) -> float:
-    """Seconds of the stages that count besides the curve."""
+    """Return the seconds of the stages that count besides the curve."""
     return sum(kept.stages[label].seconds for label in report.prior_stages if label in kept.stages)
 
 
 def median_times(report: ReportConfig, kept: Sequence[CellRecord]) -> dict[str, Any]:
-    """``env_steps`` and ``seconds``: percentage → median time over runs (see ``middle``)."""
+    """Return ``env_steps`` and ``seconds``: percentage → median time (see ``median_time``)."""
     return {
         axis: {
             f"{100 * rate:g}": median_time(
@@ -106,11 +106,11 @@ def median_times(report: ReportConfig, kept: Sequence[CellRecord]) -> dict[str, 
 
 
 def median_time(found: Sequence[TimeToThreshold]) -> dict[str, Any]:
-    """The median time; where it hangs on censored runs it is the least that it can be.
+    """Return the median time; if it depends on censored runs, its lower bound.
 
     Returns:
-        ``median`` (None of no runs), ``at_least`` and ``at_most``: whether it is only a lower or an
-        upper bound, ``reached`` and ``of``: numbers of runs.
+        ``median`` (None without runs), ``at_least`` and ``at_most``: whether it is only a lower or
+        an upper bound, ``reached`` and ``of``: numbers of runs.
     """
     got = {"reached": sum(not time.censored for time in found), "of": len(found)}
     if not found:
@@ -126,16 +126,16 @@ def median_time(found: Sequence[TimeToThreshold]) -> dict[str, Any]:
 def time_ratio(
     report: ReportConfig, which: TimeRatioConfig, kept: Mapping[CellKey, CellRecord]
 ) -> dict[str, Any]:
-    """How many times as long the slow method took, run by run of the same task and seed.
+    """Return the time ratio of the slow to the fast method, over pairs of one task and seed.
 
-    Of runs whose times are bounds the ratio is one, too: the least that it can be, or where that is
-    nothing the most; where nothing is known, it is at least 0.
+    If times are bounds, the ratio is a bound too: the lower bound, or the upper one if the lower is
+    0. A ratio without information is at least 0.
 
     Returns:
-        ``median``, ``at_least`` and ``at_most``, the ``pairs`` with their own, ``mean``, ``low``
-        and ``high``: their geometric mean with Student's interval of 95 % on the logarithms, None
-        of one pair or where any is but a bound, and ``before``: what the slow and the fast one's
-        policies were worth at the start, means over the pairs.
+        ``median``, ``at_least`` and ``at_most``, and the ``pairs`` with their own. ``mean``,
+        ``low`` and ``high`` are the geometric mean with Student's 95 % interval on the logarithms,
+        None for one pair or if any ratio is a bound. ``before`` holds the mean initial scores of
+        the slow and the fast method.
     """
     pairs: list[dict[str, Any]] = []
     values: list[TimeToThreshold] = []
@@ -159,7 +159,7 @@ def time_ratio(
 
 
 def _geometric(ratios: Sequence[TimeToThreshold]) -> dict[str, float | None]:
-    """Geometric mean and its interval, where every ratio is known."""
+    """Return geometric mean and interval, if every ratio is known exactly."""
     if len(ratios) < 2 or any(each.low != each.high or not each.value for each in ratios):
         return {"mean": None, "low": None, "high": None}
     logs = [math.log(each.value) for each in ratios]
@@ -168,7 +168,7 @@ def _geometric(ratios: Sequence[TimeToThreshold]) -> dict[str, float | None]:
 
 
 def _quotient(slow: TimeToThreshold, fast: TimeToThreshold) -> TimeToThreshold:
-    """What is known of the ratio of two times."""
+    """Return the bounds of the ratio of two times."""
     low = 0.0 if math.isinf(fast.high) else slow.low / max(fast.high, 1e-9)
     if slow.censored or fast.reached_at_start:
         return TimeToThreshold(low, censored=True)

@@ -1,4 +1,4 @@
-"""Which kept cells were measured in one world, and can be compared."""
+"""Finds kept cells of other worlds, which cannot be compared."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from robo_rl.bench.suite.suite import CellKey
 from robo_rl.train.pipeline.world_digest import describe_changes
 
 _SETTINGS = ("task settings", "env settings")
-"""Parts in which methods of a suite may differ, since its settings say so."""
+"""Parts in which methods of a suite may differ by its settings."""
 
 
 def world_mismatches(kept: Mapping[CellKey, CellRecord]) -> dict[CellKey, str]:
-    """Cells of another world than the newest one of their task and settings: what differs.
+    """Return the cells of another world than the newest cell of their task and settings.
 
-    Cells of which the world was not recorded are in nobody's way.
+    The values are the differences. Cells without a recorded world are not excluded.
     """
     newest: dict[tuple[str, ...], CellRecord] = {}
     for each in sorted(kept.values(), key=lambda each: each.ended):

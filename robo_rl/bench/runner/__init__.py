@@ -1,1 +1,1 @@
-"""Running the cells of a suite."""
+"""Runs the cells of a suite."""

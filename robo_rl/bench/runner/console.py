@@ -1,4 +1,4 @@
-"""What a sitting shows: a line a running cell, and one for all of them."""
+"""Progress display of a benchmark session: a line per running cell, and one in total."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _PLAIN_EVERY_S = 60.0
 
 
 class ProgressDisplay:
-    """Live lines on a terminal; elsewhere a line when a cell begins and ends, and one a minute.
+    """Live lines on a terminal; otherwise a line at the start and end of a cell, and one a minute.
 
-    Use as a context manager.
+    Use it as a context manager.
 
     Args:
-        console: Where to; standard error by default, so that output can be piped.
-        clock: Seconds that never run backwards.
+        console: Console to write to; standard error by default.
+        clock: Monotonic clock in s.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class ProgressDisplay:
             self._live.stop()
 
     def print_line(self, line: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         self._console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     def update(self, running: Sequence[tuple[str, str]], total: str) -> None:
-        """The state of things.
+        """Show the current state.
 
         Args:
-            running: What runs, and how far it says it is.
-            total: How far all of it is.
+            running: Label and last output line of each running cell.
+            total: Overall progress.
         """
         lines = [f"{label}: {line}" for label, line in running]
         if self._live is not None:

@@ -1,4 +1,4 @@
-"""How long cells will take, by those that are kept."""
+"""Estimates the duration of cells from kept cells."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.suite.suite import CellKey
 
 START_S = 5.0
-"""What a run takes before its first stage begins, about."""
+"""Approximate start-up time of a run in s, before its first stage."""
 
 
 class EtaEstimator:
-    """Medians of kept cells: of the same task and method, else of the method, else of all.
+    """Medians over kept cells of the same task and method, else of the method, else of all.
 
-    What cells of a task and seed share is counted once for these, as what a cell of them took up.
+    Shared stages count once per task and seed.
 
     Args:
-        kept: Whatever is kept, also under other settings.
+        kept: All kept cells, also those of other settings.
     """
 
     def __init__(self, kept: Iterable[CellRecord]) -> None:
@@ -28,30 +28,30 @@ class EtaEstimator:
             self.update(each)
 
     def update(self, kept: CellRecord) -> None:
-        """Learn from a cell."""
+        """Add a kept cell."""
         for group in _groups(kept.key):
             self._seconds.setdefault(group, []).append(START_S + kept.seconds)
         self._shared.setdefault(kept.task, []).append(kept.shared_seconds)
 
     def seconds(self, key: CellKey) -> float | None:
-        """Of one cell; None where nothing is known."""
+        """Return the duration of one cell in s; None if unknown."""
         known = (self._seconds[group] for group in _groups(key) if group in self._seconds)
         return next((median(found) for found in known), None)
 
     def total(
         self, keys: Iterable[CellKey], lots: Collection[tuple[str, int]], jobs: int
     ) -> float | None:
-        """Of several cells.
+        """Return the duration of several cells in s.
 
-        Of a lot all that its cells may share is counted, also where part of it is there.
+        Shared stages count in full, even if some of them are finished.
 
         Args:
-            keys: Which.
-            lots: Tasks and seeds of which what cells share is to be made, too.
-            jobs: So many at once.
+            keys: Cells to run.
+            lots: Tasks and seeds with unfinished shared stages.
+            jobs: Number of cells at once.
 
         Returns:
-            None where one is not known.
+            The duration in s, or None if that of a cell is unknown.
         """
         each = [self.seconds(key) for key in keys]
         known = [seconds for seconds in each if seconds is not None]

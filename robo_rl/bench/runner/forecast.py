@@ -1,4 +1,4 @@
-"""What there is to be run, without running it: of all suites at a glance, of one cell by cell."""
+"""Forecasts what a benchmark session would run and how long it takes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ UNKNOWN = "nobody knows how long"
 
 @dataclass(frozen=True)
 class CellForecast:
-    """What is ahead of a cell.
+    """Forecast of a cell.
 
     Args:
-        key: Which.
-        state: How far it is.
-        will_run: Whether it would be run.
-        seconds: How long it would take, where somebody knows.
+        key: The cell.
+        state: Its state.
+        will_run: Whether it would run.
+        seconds: Its duration in s; None if unknown.
     """
 
     key: CellKey
@@ -38,12 +38,12 @@ class CellForecast:
 
 @dataclass(frozen=True)
 class SuiteForecast:
-    """What a sitting at a suite would do.
+    """Forecast of a session.
 
     Args:
-        suite: Its name.
-        cells: All that are looked at.
-        seconds: Of the whole sitting; None where one of its cells is not known.
+        suite: Name of the suite.
+        cells: Forecasts of the selected cells.
+        seconds: Duration of the session in s; None if that of a cell is unknown.
     """
 
     suite: str
@@ -52,24 +52,24 @@ class SuiteForecast:
 
     @property
     def to_run(self) -> int:
-        """How many cells would be run."""
+        """Number of cells that would run."""
         return sum(each.will_run for each in self.cells)
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """Task, method, seed, state, and how long it takes."""
+        """Task, method, seed, state, and duration of each cell."""
         return [
             (*map(str, each.key), str(each.state), duration(each.seconds) if each.seconds else "")
             for each in self.cells
         ]
 
     def line(self) -> str:
-        """All of it in one."""
+        """Return the forecast as one line."""
         left = f"{UNKNOWN}: none is kept" if self.seconds is None else duration(self.seconds)
         return f"{self.to_run} of {len(self.cells)} to run; {left}"
 
     def numbers(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the forecast as JSON values."""
         cells = [
             {**each.key._asdict(), "state": str(each.state), "seconds": each.seconds}
             for each in self.cells
@@ -78,12 +78,12 @@ class SuiteForecast:
 
 
 def forecast_suite(desk: SuiteRunner, jobs: int, *, redo: bool) -> SuiteForecast:
-    """What ``desk.run`` would do.
+    """Return what ``desk.run`` would do.
 
     Args:
         desk: The suite, or a part of it.
-        jobs: Cells at once; 0 as the suite says.
-        redo: Whether what is kept under other settings would be run again.
+        jobs: Number of cells at once; 0 takes that of the suite.
+        redo: Whether cells kept under other settings would run again.
     """
     chosen = desk.to_run(redo=redo)
     cells = [
@@ -100,7 +100,7 @@ def forecast_suite(desk: SuiteRunner, jobs: int, *, redo: bool) -> SuiteForecast
 
 
 def forecast_total(found: Iterable[SuiteForecast]) -> str:
-    """Several suites in one line."""
+    """Return the forecast of several suites as one line."""
     suites = list(found)
     known = sum(each.seconds for each in suites if each.seconds is not None)
     unknown = [each.suite for each in suites if each.seconds is None]
@@ -111,9 +111,9 @@ def forecast_total(found: Iterable[SuiteForecast]) -> str:
 
 
 def suite_row(name: str, results: Path) -> tuple[str, ...]:
-    """A suite at a glance: name, cells kept, kept of further seeds, stale, and what it is about.
+    """Return the table row of a suite: name, kept, further and stale cells, and description.
 
-    Only cells of which something is kept are composed, so that it is quick.
+    Only kept cells are composed, so that it is fast.
     """
     plan = load_plan(name)
     cells = len(cell_keys(plan.suite))
@@ -125,7 +125,7 @@ def suite_row(name: str, results: Path) -> tuple[str, ...]:
 
 
 def _counted(plan: SuitePlan, kept: Mapping[CellKey, CellRecord]) -> tuple[int, int, int]:
-    """How many are kept of the suite's seeds, of further ones, and under other settings."""
+    """Count the kept cells of the suite's seeds, of further seeds, and of other settings."""
     found = [
         key for key in kept if key.task in plan.suite.tasks and key.method in plan.suite.methods
     ]

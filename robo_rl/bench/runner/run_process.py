@@ -1,4 +1,4 @@
-"""One ``robo-rl run`` in a process of its own, with its log and a lock on its run."""
+"""Runs one ``robo-rl run`` in a separate process, with a log and a lock."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ _TAIL_BYTES = 4096
 
 
 class RunProcess:
-    """A run under way; it and all that it starts end when this process does.
+    """A running process; it and its children end with this process.
 
     Args:
-        experiment: Resolved.
+        experiment: Resolved experiment.
         out: Folder of the run; beside it lie ``NAME.yaml``, ``NAME.log`` and ``NAME.lock``.
-        threads: That it may use.
-        prepare: Called when nobody else is at the run, before it is started; what it raises stops
-            that.
+        threads: Number of threads that the process may use.
+        prepare: Called under the lock, before the start; its exceptions cancel the start.
 
     Raises:
-        RunLockedError: Another process is at it.
-        OSError: Something beside the run cannot be written.
+        RunLockedError: Another process holds the run.
+        OSError: A file beside the run cannot be written.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class RunProcess:
         make_directory(out)
         self.log = out / f"{experiment.name}.log"
         try:
-            self._lock = lock_file(out / f"{experiment.name}.lock")  # the process inherits it
+            self._lock = lock_file(out / f"{experiment.name}.lock")  # inherited by the process
         except BlockingIOError:
             raise RunLockedError from None
         try:
@@ -72,11 +71,11 @@ class RunProcess:
 
     @property
     def status(self) -> int | None:
-        """Exit status, None while it runs."""
+        """Exit status; None while it runs."""
         return self._process.poll()
 
     def last_line(self) -> str:
-        """What it said last."""
+        """Return the last line of its log."""
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
             lines = log.read().decode(errors="replace").splitlines()
@@ -84,30 +83,30 @@ class RunProcess:
         return ""
 
     def interrupt(self) -> None:
-        """Ask it to save and stop. SIGINT is ignored by what a shell starts in the background."""
+        """Ask the process to save and stop; background processes ignore SIGINT."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)  # what it started is its own to end
+            self._process.send_signal(signal.SIGTERM)  # it ends its own children
 
     def kill(self) -> None:
-        """End it and all that it started; what it saved is whole."""
+        """Kill the process and its children; saved files are complete."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._lock.close()
 
 
 class RunLockedError(Exception):
-    """Another process is at a run."""
+    """Another process holds the run."""
 
 
 def stop_runs(jobs: Iterable[RunProcess]) -> None:
-    """End jobs after the update that each is at, or after two minutes, or at a second Ctrl-C."""
+    """Stop runs after their current update, after two minutes, or at a second Ctrl-C."""
     left = list(jobs)
     try:
         for job in left:

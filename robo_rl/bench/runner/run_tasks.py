@@ -1,4 +1,4 @@
-"""What a sitting has to do: runs of cells, and before them the runs of what cells share."""
+"""Runs of a benchmark session: those of cells, after those of their shared stages."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SHARED = "shared"
 
 @dataclass
 class RunTask:
-    """One run to be made.
+    """One run of a session.
 
     Args:
-        label: For the reader.
-        experiment: To run.
+        label: Label for the display.
+        experiment: Experiment to run.
         out: Folder of the run.
         store: Folder of the shared runs.
-        requires: What it takes up, if anything.
-        cell: Whose run it is; None of what cells share.
-        provides: What cells share, if it is that.
+        requires: Shared stages that it starts from; None without.
+        cell: Cell of the run; None for a run of shared stages.
+        provides: Shared stages that it makes; None for a run of a cell.
     """
 
     label: str
@@ -47,35 +47,35 @@ class RunTask:
 
     @property
     def is_ready(self) -> bool:
-        """Whether what it takes up is there."""
+        """Whether its required shared stages are finished."""
         return self.requires is None or self.requires.is_done(self.store)
 
     @property
     def is_done(self) -> bool:
-        """Whether what it makes for others is there, whoever made it."""
+        """Whether the shared stages that it provides are finished."""
         return self.provides is not None and self.provides.is_done(self.store)
 
     @property
     def seconds(self) -> float:
-        """Since it was begun in this sitting."""
+        """Seconds since its start in this session."""
         return time.monotonic() - self.begun
 
     def waits_for(self, other: RunTask) -> bool:
-        """Whether the other one makes what this one takes up."""
+        """Return whether ``other`` makes the shared stages that this run requires."""
         return self.requires is not None and other.run == self.store / self.requires.name
 
     def start(self, pace: RunConditions, is_kept: Callable[[Cell], bool]) -> RunProcess:
-        """Start it, or go on with it.
+        """Start or resume the run.
 
         Args:
-            pace: Of this sitting; noted in the run's folder.
-            is_kept: Whether a cell is finished by now; asked when nobody else can be at it.
+            pace: Conditions of this session, recorded in the run's folder.
+            is_kept: Returns whether a cell is finished; called under the run's lock.
 
         Raises:
-            RunLockedError: Another process is at it.
+            RunLockedError: Another process holds the run.
             FinishedError: Another process has finished the cell.
-            DataError: Something in the run's folder is damaged.
-            OSError: Something cannot be written.
+            DataError: A file in the run's folder is damaged.
+            OSError: A file cannot be written.
         """
 
         def prepare() -> None:
@@ -96,11 +96,11 @@ class FinishedError(Exception):
 def run_tasks(
     cells: Mapping[CellKey, Cell], keys: Iterable[CellKey], labels: Sequence[str], out: Path
 ) -> list[RunTask]:
-    """The works of some cells, in their order, each behind what it takes up.
+    """Return the runs of some cells in order, each after the runs that it requires.
 
     Args:
-        cells: All of the suite.
-        keys: Those to be run.
+        cells: All cells of the suite.
+        keys: Cells to run.
         labels: Stages that may be shared.
         out: Folder of the suite's runs.
     """
@@ -120,5 +120,5 @@ def run_tasks(
 
 
 def _line(share: SharedStages | None) -> list[SharedStages]:
-    """The share and those it takes up, the first first."""
+    """Return the shared stages and their ancestors, oldest first."""
     return [] if share is None else [*_line(share.parent), share]

@@ -1,4 +1,4 @@
-"""Running what is still to be run of a suite, some cells at a time, until it is done or stopped."""
+"""Runs the remaining cells of a suite, several at a time, until finished or stopped."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _GLANCE_S = 0.2
 
 
 class BenchSession:
-    """Works through runs; one that fails holds up none but those that build upon it.
+    """Works through runs; a failed run stops only the runs that require it.
 
     Args:
-        results: Where finished cells are kept.
-        pace: How many runs at once, threads of each, and who makes them.
-        estimate: How long cells take; learns.
-        board: What the user sees.
+        results: Store of the finished cells.
+        pace: Number of runs at once, threads of each, and version.
+        estimate: Estimator of durations, updated with each finished cell.
+        board: Progress display.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class BenchSession:
         self.failed: dict[str, str] = {}
 
     def run(self, works: Iterable[RunTask]) -> None:
-        """Run these; what went wrong is in ``failed``, label → what it said last.
+        """Run all tasks; ``failed`` maps the label of a failed run to its last output line.
 
         Raises:
-            CheckpointError: Something cannot be written.
+            CheckpointError: A file cannot be written.
         """
         self._queue = list(works)
         try:
@@ -64,7 +64,7 @@ class BenchSession:
             self._running.clear()
 
     def _begin(self) -> None:
-        """Start what can be started; give up what waits for something that is not coming."""
+        """Start the runs that are ready; fail those with requirements that no run makes."""
         for work in list(self._queue):
             if len(self._running) >= self._pace.jobs:
                 return
@@ -80,7 +80,7 @@ class BenchSession:
         return [*self._queue, *(work for work, _ in self._running)]
 
     def _start(self, work: RunTask) -> None:
-        """Begin it; what another process is making for several cells stays in the queue."""
+        """Start a run; shared stages that another process makes stay in the queue."""
         try:
             job = work.start(self._pace, self._is_kept)
         except RunLockedError:
@@ -109,7 +109,7 @@ class BenchSession:
         return not (kept.world and changed_parts(kept.world, world_of(cell.experiment)))
 
     def _look(self) -> None:
-        """Take in what has ended."""
+        """Process the runs that have ended."""
         for work, job in list(self._running):
             if (status := job.status) is None:
                 continue
@@ -118,7 +118,7 @@ class BenchSession:
             elif work.cell is not None:
                 self._keep(work)
             self._running.remove((work, job))
-            job.close()  # not before it is kept, lest another process begin it
+            job.close()  # only after the cell is kept, so that no other process starts it
 
     def _keep(self, work: RunTask) -> None:
         try:

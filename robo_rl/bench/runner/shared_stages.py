@@ -1,8 +1,8 @@
-"""Stages that several cells have in common: made once, taken up by each.
+"""Shared stages of several cells: run once and copied to each cell.
 
-A stage's digest holds all that its result depends on, so cells whose digests agree would each make
-the same demonstrations and clone the same policy. What they share is made by a run of its own,
-cut off behind that stage, and copied into theirs, where the pipeline finds it done.
+A stage's digest covers all that its result depends on. Cells with equal digests would collect the
+same demonstrations and clone the same policy. A separate run, which ends after the shared stage,
+makes the result once. It is copied into the runs of the cells, and the pipeline skips the stage.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class SharedStages:
     """The first stages of several cells.
 
     Args:
-        name: The run's, the last stage's digest with task and seed for the reader.
-        task_and_seed: Task and seed, within which cells share.
-        labels: The stages.
-        experiment: They and nothing else.
-        parent: What it takes up itself, if it does.
+        name: Name of the run: task, seed, and the last stage's digest.
+        task_and_seed: Task and seed that the cells have in common.
+        labels: Labels of the stages.
+        experiment: Experiment with these stages only.
+        parent: Shared stages that it starts from; None without.
     """
 
     name: str
@@ -41,16 +41,16 @@ class SharedStages:
     parent: SharedStages | None
 
     def is_done(self, root: Path) -> bool:
-        """Whether its last stage is there."""
+        """Return whether its last stage is finished."""
         last = stage_folder(len(self.labels) - 1, self.labels[-1])
         return (root / self.name / last / REPORT).is_file()
 
 
 def find_shared_stages(cells: Iterable[Cell], labels: Sequence[str]) -> dict[CellKey, SharedStages]:
-    """The longest share of every cell that has one.
+    """Return the longest shared prefix of every cell that has one.
 
     Args:
-        cells: All of a suite, whichever are to be run.
+        cells: All cells of a suite, whether or not they run.
         labels: Stages that may be shared, as far as a cell begins with them.
     """
     users: dict[str, list[CellKey]] = {}
@@ -75,16 +75,16 @@ def find_shared_stages(cells: Iterable[Cell], labels: Sequence[str]) -> dict[Cel
 
 
 def copy_shared_stages(share: SharedStages, root: Path, run: Path) -> None:
-    """Put the share's stages into a run that does not have them, and note how they were made.
+    """Copy finished shared stages into a run that lacks them, with their run conditions.
 
     Args:
-        share: Which is done.
+        share: Finished shared stages.
         root: Folder of the shared runs.
         run: Directory of the run.
 
     Raises:
-        DataError: The list of its sittings, or of the run's, is damaged.
-        OSError: They cannot be copied; what is there is whole.
+        DataError: The recorded conditions are damaged.
+        OSError: A stage cannot be copied; copied stages are complete.
     """
     add_conditions(run, conditions_of(root / share.name))
     for index, label in enumerate(share.labels):
@@ -93,14 +93,14 @@ def copy_shared_stages(share: SharedStages, root: Path, run: Path) -> None:
             continue
         with staged_directory(run / folder) as stage:
             source = root / share.name / folder
-            # Checkpoints are of no use once a stage is done.
+            # a finished stage does not need its checkpoints
             shutil.copytree(
                 source, stage, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ckpt")
             )
 
 
 def _common(cell: Cell, labels: Sequence[str]) -> int:
-    """With how many of these stages the cell begins."""
+    """Return with how many of these stages the cell begins."""
     pairs = zip(cell.experiment.stages, labels, strict=False)
     return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 

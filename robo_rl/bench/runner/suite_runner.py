@@ -1,4 +1,4 @@
-"""A suite with what is kept of it: what is still to be run, running it, and its summary."""
+"""Runs the remaining cells of a suite and summarises the kept ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from robo_rl.env.gym_envs.env import usable_cpus
 
 
 class CellState(StrEnum):
-    """How far a cell is."""
+    """State of a cell."""
 
     KEPT = "kept"
     STALE = "kept under other settings"
@@ -45,12 +45,12 @@ _NOT_COMPARED = {CellState.STALE, CellState.ELSEWHERE}
 
 @dataclass(frozen=True)
 class BenchFolders:
-    """Where things are.
+    """Folders of the benchmark.
 
     Args:
         out: Runs, ``OUT/SUITE/TASK/METHOD/SEED-DIGEST``.
-        results: What is kept, ``RESULTS/SUITE/TASK/METHOD/SEED.json``.
-        published: Likewise, of others' runs, which tell how long cells take.
+        results: Kept cells, ``RESULTS/SUITE/TASK/METHOD/SEED.json``.
+        published: Published kept cells, for time estimates; same layout.
     """
 
     out: Path
@@ -59,16 +59,16 @@ class BenchFolders:
 
 
 class SuiteRunner:
-    """One suite.
+    """A suite with its kept cells.
 
     Args:
-        name: Of the suite, or its file.
-        overrides: Of every cell.
-        folders: Where things are.
+        name: Name or file of the suite.
+        overrides: Overrides for every cell.
+        folders: Folders of runs and results.
 
     Raises:
-        ConfigError: Something in the suite does not fit; all of it is said.
-        DataError: Something that is kept is damaged.
+        ConfigError: The suite is invalid; the message lists all problems.
+        DataError: A kept cell is damaged.
     """
 
     def __init__(self, name: str, overrides: Sequence[str], folders: BenchFolders) -> None:
@@ -85,27 +85,27 @@ class SuiteRunner:
         self._all_seeds = True
 
     def select(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
-        """Look at a part of the suite only, or at further seeds; see ``only``."""
+        """Select a part of the suite, or further seeds; see ``select_part``."""
         self.part = select_part(self.plan.suite, tasks, methods, seeds, self.plan.name)
         self._all_seeds = not seeds
         known = {key.seed for key in self.cells}
         self.cells |= self.plan.cells([seed for seed in self.part.seeds if seed not in known])
 
     def keys(self) -> list[CellKey]:
-        """Cells of the suite, or of the part chosen; unless seeds are, also kept ones of others."""
+        """Return the selected cells, with kept cells of further seeds unless seeds are set."""
         own = cell_keys(self.part)
         seeds = self._seeds() if self._all_seeds else self.part.seeds
         further = cell_keys(self.part, [seed for seed in seeds if seed not in self.part.seeds])
         return own + [key for key in further if key in self.kept and key in self.cells]
 
     def _seeds(self) -> list[int]:
-        """The suite's, and behind them the others of which something is kept."""
+        """Return the suite's seeds, then further seeds of kept cells."""
         suite = self.plan.suite
         found = {k.seed for k in self.kept if k.task in suite.tasks and k.method in suite.methods}
         return [*suite.seeds, *sorted(found - set(suite.seeds))]
 
     def states(self) -> dict[CellKey, CellState]:
-        """How far each cell is."""
+        """Return the state of each cell."""
         others = world_mismatches(with_current_settings(self.cells, self.kept))
         found = {key: self._state(key) for key in self.keys()}
         return {
@@ -113,33 +113,33 @@ class SuiteRunner:
         }
 
     def to_run(self, *, redo: bool) -> list[CellKey]:
-        """Cells that are not kept; with ``redo`` also those that are ``stale``."""
+        """Return the cells that are not kept; with ``redo`` also those of ``stale``."""
         wanted = {CellState.BEGUN, CellState.TO_RUN} | (_NOT_COMPARED if redo else set())
         return [key for key, state in self.states().items() if state in wanted]
 
     def stale(self) -> list[CellKey]:
-        """Cells that are kept under other settings, or of another world than the newest."""
+        """Return cells kept under other settings, or in another world than the newest cell."""
         return [key for key, state in self.states().items() if state in _NOT_COMPARED]
 
     def run_tasks(self, chosen: Sequence[CellKey]) -> list[RunTask]:
-        """Runs that these cells take, those of what they share included, but for what is done.
+        """Return the unfinished runs for these cells, with those of their shared stages.
 
         Raises:
-            ConfigError: One that is kept under other settings cannot run under those of now.
+            ConfigError: A cell kept under other settings is invalid under the current ones.
         """
         again = {key: self.plan.cell(key) for key in chosen if key in self.kept}
         return run_tasks(self.cells | again, chosen, self.plan.suite.shared, self.out)
 
     def run(self, jobs: int, *, redo: bool) -> BenchSession:
-        """Run what is neither kept nor, unless it is to be redone, kept under other settings.
+        """Run the cells that are not kept, and with ``redo`` those kept under other settings.
 
         Args:
-            jobs: Cells at once; 0 as the suite says. They share the cores: torch's threads are
-                divided among them, each has as many workers for its envs as if it were alone.
-            redo: Also run what is kept under other settings, and replace it.
+            jobs: Number of cells at once; 0 takes that of the suite. Cells divide torch's threads
+                among them, but each has as many env workers as a single cell.
+            redo: Run cells kept under other settings again and replace them.
 
         Raises:
-            CheckpointError: Something cannot be written.
+            CheckpointError: A file cannot be written.
         """
         jobs = jobs or self.plan.suite.jobs
         chosen = self.to_run(redo=redo)
@@ -155,17 +155,17 @@ class SuiteRunner:
         return sitting
 
     def valid_records(self) -> dict[CellKey, CellRecord]:
-        """What is kept and of the settings of now."""
+        """Return the kept cells of the current settings and world."""
         return comparable_cells({key: self.cells[key] for key in self.keys()}, self.kept)
 
     def summary(self) -> dict[str, Any]:
-        """The numbers; see ``summarise``."""
+        """Return the numbers of the suite; see ``summarise``."""
         cells = {key: self.cells[key] for key in self.keys()}
         whole = FullSuite(self.plan.suite, comparable_cells(self.cells, self.kept))
         return summarise(self.plan.name, self.part, cells, self.kept, whole)
 
     def tables(self, summary: dict[str, Any]) -> list[Table]:
-        """A summary's tables."""
+        """Return the tables of a summary."""
         return tables(summary, self.part.report, list(self.part.methods))
 
     def _state(self, key: CellKey) -> CellState:

@@ -1,1 +1,1 @@
-"""What a suite is: its file, cells and layers."""
+"""Suites: their files, cells and config layers."""

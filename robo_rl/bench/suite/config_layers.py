@@ -1,4 +1,4 @@
-"""One layer of settings, with the files that it is based on."""
+"""Expands a layer of settings with the configs that it is based on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robo_rl.core.errors import ConfigError
 
 
 def expand_layer(node: YamlNode) -> YamlNode:
-    """An overlay with what it is based on: a mapping, or the name of a config.
+    """Return an overlay merged over its bases; the node is a mapping or the name of a config.
 
     Raises:
         ConfigError: It is neither.
@@ -40,5 +40,5 @@ def _listed(bases: YamlNode) -> Iterator[str]:
 
 
 def empty_layer() -> YamlNode:
-    """A layer that changes nothing."""
+    """Return a layer that changes nothing."""
     return YamlNode({}, "")

@@ -1,4 +1,4 @@
-"""A run's learning curves: thinned, pooled over episodes, and when they reach a success rate."""
+"""Learning curves of a run: thinned, pooled over episodes, and compared with success rates."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ MAX_POINTS = 200
 
 
 class Point(NamedTuple):
-    """What happened up to a moment of training, since the point before.
+    """A point of a curve; counts are since the previous point.
 
     Args:
-        env_steps: So far.
-        seconds: Of collecting and updating so far; saving and evaluating are left out.
-        episodes: How many ended.
-        successes: How many of these succeeded.
+        env_steps: Env steps so far.
+        seconds: Seconds of collecting and updating so far, without saving and evaluation.
+        episodes: Number of finished episodes.
+        successes: Number of successful ones.
         returns: Their mean return.
     """
 
@@ -28,9 +28,9 @@ class Point(NamedTuple):
 
 
 def training_curve(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINTS) -> list[Point]:
-    """A curve out of the lines of ``metrics.jsonl``, in at most so many points.
+    """Return the curve of ``metrics.jsonl`` in at most ``most`` points.
 
-    Neighbouring updates are put together, so that no episode is lost.
+    Neighbouring updates are merged, so that no episode is lost.
     """
     size = max(1, math.ceil(len(metrics) / most))
     seconds, points = 0.0, list[Point]()
@@ -42,7 +42,7 @@ def training_curve(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINT
 
 
 def eval_curve(metrics: Sequence[Mapping[str, float]]) -> list[Point]:
-    """The curve of evaluations on the way (``train.probe``), a point each; time stands still."""
+    """Return the curve of evaluations during training; their own time does not count."""
     seconds, points = 0.0, list[Point]()
     for row in metrics:
         seconds += row.get("collect_s", 0.0) + row.get("update_s", 0.0)
@@ -61,16 +61,16 @@ def _point(rows: Sequence[Mapping[str, float]], seconds: float) -> Point:
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
-    """Weighted mean of the values that are numbers; NaN where there is none."""
+    """Return the weighted mean of the values that are not NaN; NaN without any."""
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if w > 0 and not math.isnan(v)]
     total = sum(weight for _, weight in pairs)
     return sum(value * weight for value, weight in pairs) / total if total else math.nan
 
 
 def pooled_success(points: Sequence[Point], window: int) -> list[float]:
-    """Success rate at each point, over the fewest latest points that hold ``window`` episodes.
+    """Return the success rate at each point, over the fewest latest points with a full window.
 
-    It is NaN as long as fewer have ended.
+    It is NaN while fewer than ``window`` episodes have ended.
     """
     return [
         sum(p.successes for p in latest) / sum(p.episodes for p in latest) if latest else math.nan
@@ -79,7 +79,7 @@ def pooled_success(points: Sequence[Point], window: int) -> list[float]:
 
 
 def pooled_returns(points: Sequence[Point], window: int) -> list[float]:
-    """Mean return at each point, likewise."""
+    """Return the mean return at each point, over the same windows as ``pooled_success``."""
     return [
         _mean([p.returns for p in latest], [float(p.episodes) for p in latest])
         for latest in _windows(points, window)
@@ -87,7 +87,7 @@ def pooled_returns(points: Sequence[Point], window: int) -> list[float]:
 
 
 def _windows(points: Sequence[Point], window: int) -> Iterator[Sequence[Point]]:
-    """The fewest latest points that hold so many episodes, none where there are fewer."""
+    """Yield the fewest latest points with ``window`` episodes, empty if there are fewer."""
     first, episodes = 0, 0
     for last, point in enumerate(points):
         episodes += point.episodes
@@ -98,6 +98,6 @@ def _windows(points: Sequence[Point], window: int) -> Iterator[Sequence[Point]]:
 
 
 def first_reaching(points: Sequence[Point], rate: float, window: int) -> Point | None:
-    """The first point at which the pooled success rate is at least ``rate``."""
+    """Return the first point with a pooled success rate of at least ``rate``; None without one."""
     pairs = zip(points, pooled_success(points, window), strict=True)
     return next((point for point, now in pairs if now >= rate), None)

@@ -1,4 +1,4 @@
-"""Numbers of a summary as text."""
+"""Formats numbers of a summary as text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ NOTHING = "–"
 
 
 def percent(share: float | None) -> str:
-    """A share in percent."""
+    """Format a fraction in per cent."""
     return NOTHING if share is None else f"{100 * share:.1f} %"
 
 
 def format_ratio(ratio: float | None) -> str:
-    """A ratio."""
+    """Format a ratio."""
     return NOTHING if ratio is None else f"{ratio:.2f}×"
 
 
 def format_number(amount: float | None) -> str:
-    """Three digits, with k and M for thousands and millions."""
+    """Format with three digits, with k and M for thousands and millions."""
     if amount is None:
         return NOTHING
     for size, unit in ((1e6, " M"), (1e3, " k")):
@@ -30,13 +30,13 @@ def format_number(amount: float | None) -> str:
 
 
 def with_interval(amount: Numbers) -> str:
-    """A number, and its interval if it has one."""
+    """Format a number, with its interval if it has one."""
     low, value, high = (amount[name] for name in ("low", "value", "high"))
     return f"{value:.2f}" if low is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def format_time(time: Numbers, show: Any) -> str:
-    """A median; ``>`` or ``≤`` where it is but a bound, and how many runs got there if not all."""
+    """Format a median; ``>`` or ``≤`` marks a bound, (reached/of) an incomplete count."""
     if time["median"] is None:
         return NOTHING
     bound = "> " if time["at_least"] else "≤ " if time["at_most"] else ""

@@ -1,4 +1,4 @@
-"""A suite names stages of its cells; a misspelt one would only show as dashes, hours later."""
+"""Checks the stage labels of a suite, since a misspelt label would only leave empty results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ Stages = Mapping[str, Component[Any]]
 def unknown_stage_labels(
     suite: Suite, stages: Mapping[CellKey, Stages]
 ) -> Iterator[tuple[Place, str]]:
-    """Labels of a suite that are no stages: where they stand, and what is wrong.
+    """Yield the labels of a suite that are not stages: their place, and the problem.
 
-    ``report.stage`` must be a stage of every cell, the others of at least one; the defaults of
-    ``report.student`` and ``shared`` may be absent. A ``clean`` curve needs a stage that probes.
+    ``report.stage`` must be a stage of every cell, the others of at least one. The defaults of
+    ``report.student`` and ``shared`` may be absent. An ``eval`` curve needs a stage with periodic
+    evaluations.
 
     Args:
-        suite: With the labels.
-        stages: Of every cell; of none there is nothing to say.
+        suite: Suite with the labels.
+        stages: Stages of every cell; without cells nothing is checked.
     """
     if not stages:
         return
@@ -39,7 +40,7 @@ def unknown_stage_labels(
 
 
 def _missing(label: str, stages: Mapping[CellKey, Stages]) -> Iterator[tuple[Place, str]]:
-    """The first cell that lacks the stage that counts."""
+    """Yield the first cell that lacks the reported stage."""
     for key, own in stages.items():
         if label not in own:
             problem = f"no stage '{label}' in {key}; {did_you_mean(label, own)}"
@@ -50,22 +51,22 @@ def _missing(label: str, stages: Mapping[CellKey, Stages]) -> Iterator[tuple[Pla
 def _not_looked_at(
     report: ReportConfig, stages: Mapping[CellKey, Stages]
 ) -> Iterator[tuple[Place, str]]:
-    """The first cell that has no clean curve to show, where one is asked for."""
+    """Yield the first cell without periodic evaluations, if an ``eval`` curve is requested."""
     for key, own in stages.items() if report.curve == "eval" else ():
         probe = getattr(getattr(own.get(report.stage), "cfg", None), "periodic_eval", None)
         if not getattr(probe, "every", 0):
-            problem = f"'clean', but {key} sets no stages.{report.stage}.probe.every"
+            problem = f"'eval', but {key} sets no stages.{report.stage}.periodic_eval.every"
             yield ("report", "curve"), problem
             return
 
 
 def _others(suite: Suite) -> Iterator[tuple[Place, str]]:
-    """All that is not a default."""
+    """Yield all labels that are not defaults."""
     student, shared = suite.report.student, Suite.model_fields["shared"].default
     if student not in (None, ReportConfig.model_fields["student"].default):
         yield ("report", "student"), str(student)
     for label in suite.report.prior_stages:
-        yield ("report", "clock"), label
+        yield ("report", "prior_stages"), label
     for label in suite.shared:
         if label not in shared:
             yield ("shared",), label

@@ -1,4 +1,4 @@
-"""A suite's cells, each a whole experiment of its own."""
+"""Composes the cells of a suite, each a complete experiment."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class Cell:
     """One experiment of a suite.
 
     Args:
-        key: Which.
-        experiment: With all gates waived that stop a run, called by seed and digest.
+        key: Task, method and seed.
+        experiment: Experiment named by seed and digest, with waivers for all gates that would stop
+            the run.
         digest: Hash of all that its result depends on.
-        explicit_settings: What is set in files and overrides, without defaults.
-        stage: Whose curves are kept.
+        explicit_settings: Settings of files and overrides, without defaults.
+        stage: Stage with the kept curves.
     """
 
     key: CellKey
@@ -41,7 +42,7 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that the result depends on, with defaults."""
+        """All settings that the result depends on, with defaults."""
         return self.experiment.model_dump(mode="json", exclude={"name", "waive"})
 
 
@@ -50,14 +51,14 @@ class SuitePlan:
     """A suite with its overrides.
 
     Args:
-        name: Of the suite, and of its folders of runs and results.
-        suite: Labels, seeds, and what is reported.
-        section: The same as it was written, with places.
+        name: Name of the suite and of its folders of runs and results.
+        suite: Labels, seeds, and report.
+        section: The suite's settings with their places in files.
         base: The experiment that all cells start from.
         overlays: ``tasks``, ``methods`` and ``cells``, label → node.
-        cli_overrides: Overrides of the command line, over all.
-        changed: What is not as in the published suite of that name: of its cells what the command
-            line changed, by its keys, and a file elsewhere.
+        cli_overrides: Overrides of the command line, which take precedence.
+        changed: Differences from the published suite of that name: changed keys of the command
+            line, and a file in another place.
     """
 
     name: str
@@ -72,11 +73,11 @@ class SuitePlan:
         """Compose and check one cell.
 
         Args:
-            key: Which.
-            has_run: So that whether it can run is not asked.
+            key: Task, method and seed.
+            has_run: Whether to skip the preflight, for a finished cell.
 
         Raises:
-            ConfigError: All that does not fit, with its places.
+            ConfigError: The cell is invalid; the message lists all problems with their places.
         """
         tree = resolve_tree(self._node(key))
         experiment = validate(tree, Experiment, HAS_RUN if has_run else None)
@@ -92,14 +93,14 @@ class SuitePlan:
     def cells(
         self, seeds: Sequence[int] | None = None, have_run: Container[CellKey] = ()
     ) -> dict[CellKey, Cell]:
-        """All of them.
+        """Compose and check all cells.
 
         Args:
-            seeds: In place of the suite's.
-            have_run: Cells of which it is not asked whether they can.
+            seeds: Replace the suite's seeds; None keeps them.
+            have_run: Finished cells, for which the preflight is skipped.
 
         Raises:
-            ConfigError: All that does not fit in any of them, with its places.
+            ConfigError: Cells are invalid; the message lists all problems with their places.
         """
         found: dict[CellKey, Cell] = {}
         problems: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""What a suite compares: success rates, or returns by their growth; numbers, intervals and words.
+"""Measures that a suite compares: success rate, or growth of the return.
 
 Shapes: tables of scores are (seeds, tasks).
 """
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 
 class ScoreMeasure(Protocol):
-    """A measure.
+    """A measure of policies, with its scores, intervals and text.
 
     Args:
-        score: Name of what is compared, which is made of what was measured.
-        columns: What ``table_cells`` are called.
-        is_rate: Whether it is a share of episodes: only such a curve has rates to reach and to
-            fall from.
+        score: Name of the compared score, which is computed from the measured values.
+        columns: Column names of ``table_cells``.
+        is_rate: Whether it is a fraction of episodes; only rates have thresholds and degradation.
     """
 
     score: str
@@ -34,125 +33,125 @@ class ScoreMeasure(Protocol):
     is_rate: bool
 
     def score_of(self, after: float, before: float | None) -> float | None:
-        """The score of a policy that was worth so much before; None where it has none."""
+        """Return the score from the values after and before training; None if undefined."""
         ...
 
     def interval(self, table: NDArray[Any], episodes: int) -> Interval:
-        """Of 95 %, of the mean of scores, judged in so many episodes together."""
+        """Return the 95 % interval of the mean score; ``episodes`` is the total number."""
         ...
 
     def clip(self, interval: Interval) -> Interval:
-        """Within what such a score can be."""
+        """Clip an interval to the possible scores."""
         ...
 
     def pooled_curve(self, points: Sequence[Point], window: int) -> list[float]:
-        """The measure along a curve."""
+        """Return the measure along a curve."""
         ...
 
     def axis(self, values: Sequence[float]) -> ChartAxis:
-        """Of a figure of such curves."""
+        """Return the vertical axis for such curves."""
         ...
 
     def format_value(self, value: float | None) -> str:
-        """A policy's, as text."""
+        """Format the value of a policy."""
         ...
 
     def table_cells(
         self, after: float | None, score: float | None, low: float | None, high: float | None
     ) -> tuple[str, ...]:
-        """What stands in a table: last the score, then its interval."""
+        """Return the cells of a table row; the last two are the score and its interval."""
         ...
 
     def format_difference(self, difference: float) -> str:
-        """Two scores' difference."""
+        """Format the difference of two scores."""
         ...
 
 
 class SuccessMeasure:
-    """The share of episodes that succeed; see ``Measure``."""
+    """Success rate; see ``ScoreMeasure``."""
 
     score, columns, is_rate = "success", ("success", "95 % interval"), True
 
     def score_of(self, after: float, before: float | None) -> float:
-        """What it is."""
+        """Return the success rate after training."""
         del before
         return after
 
     def interval(self, table: NDArray[Any], episodes: int) -> Interval:
-        """No narrower than so many episodes allow."""
+        """Return an interval at least as wide as that of the number of episodes."""
         return rate_interval(table, episodes)
 
     def clip(self, interval: Interval) -> Interval:
-        """Within [0, 1]."""
+        """Clip to [0, 1]."""
         return Interval(max(0.0, interval.low), min(1.0, interval.high))
 
     def pooled_curve(self, points: Sequence[Point], window: int) -> list[float]:
-        """Of the latest episodes."""
+        """Return the success rate of the latest episodes."""
         return pooled_success(points, window)
 
     def axis(self, values: Sequence[float]) -> ChartAxis:
-        """All of it."""
+        """Return the axis from 0 to 1."""
         del values
         return ChartAxis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 
     def format_value(self, value: float | None) -> str:
-        """In percent."""
+        """Format in per cent."""
         return percent(value)
 
     def table_cells(
         self, after: float | None, score: float | None, low: float | None, high: float | None
     ) -> tuple[str, ...]:
-        """The rate and its interval, in percent."""
+        """Return the rate and its interval in per cent."""
         del after
         if low is None or high is None:
             return percent(score), NOTHING
         return percent(score), f"[{100 * low:.1f}, {100 * high:.1f}]"
 
     def format_difference(self, difference: float) -> str:
-        """In points of percent."""
+        """Format in percentage points."""
         return f"{100 * difference:+.1f} points"
 
 
 class ReturnMeasure:
-    """The mean return, by its growth over that of the policy before, in percent of its size."""
+    """Growth of the mean return over that of the initial policy, in per cent of its size."""
 
     score, columns, is_rate = "growth", ("after", "growth", "95 % interval"), False
 
     def score_of(self, after: float, before: float | None) -> float | None:
-        """None where the return before is not known, or is 0."""
+        """Return the growth; None if the return before is unknown or 0."""
         return 100.0 * (after - before) / abs(before) if before else None
 
     def interval(self, table: NDArray[Any], episodes: int) -> Interval:
-        """Of the runs: what an episode says is in how they differ."""
+        """Return Student's interval over runs, which includes the spread of episodes."""
         del episodes
         return student_interval(table)
 
     def clip(self, interval: Interval) -> Interval:
-        """As it is."""
+        """Return the interval unchanged."""
         return interval
 
     def pooled_curve(self, points: Sequence[Point], window: int) -> list[float]:
-        """The mean return of the latest episodes."""
+        """Return the mean return of the latest episodes."""
         return pooled_returns(points, window)
 
     def axis(self, values: Sequence[float]) -> ChartAxis:
-        """From the least to the largest."""
+        """Return the axis from the smallest to the largest value."""
         return linear_axis(min(values, default=0.0), max(values, default=1.0))
 
     def format_value(self, value: float | None) -> str:
-        """Three digits."""
+        """Format with three digits."""
         return format_number(value)
 
     def table_cells(
         self, after: float | None, score: float | None, low: float | None, high: float | None
     ) -> tuple[str, ...]:
-        """The return that has grown, by how much, and the interval of that."""
+        """Return the return after training, its growth, and the interval of the growth."""
         shown = NOTHING if score is None else f"{score:+.0f} %"
         known = low is not None and high is not None
         return format_number(after), shown, f"[{low:+.0f}, {high:+.0f}]" if known else NOTHING
 
     def format_difference(self, difference: float) -> str:
-        """In points of percent of the return before."""
+        """Format in percentage points of the return before."""
         return f"{difference:+.1f} points"
 
 

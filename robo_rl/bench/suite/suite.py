@@ -1,6 +1,6 @@
-"""What a suite is: tasks × methods × seeds of one experiment, and what is reported of them.
+"""Schema of a suite: tasks × methods × seeds of one experiment, and its report.
 
-A file in ``configs/suite/`` lands under the key ``suite``, what it is based on beside it:
+A file in ``configs/suite/`` holds the key ``suite`` beside its bases:
 
     base: [policy/flow]                  # the experiment that all cells start from …
     experiment: {stages: {…}}            # … and what the suite changes of it
@@ -24,10 +24,10 @@ from robo_rl.core.suggestions import did_you_mean
 from robo_rl.train.evaluation.evaluate import Measure as Name
 
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-"""A task's or a method's; also the name of a folder."""
+"""Label of a task or method, and the name of its folder."""
 
 Curve = Literal["training", "eval"]
-"""Of training episodes, or of evaluations on the way."""
+"""Curve of training episodes, or of evaluations during training."""
 
 RESERVED = frozenset(
     {
@@ -44,11 +44,11 @@ RESERVED = frozenset(
     }
     | {"versions", "provenance"}
 )
-"""What a summary calls its other parts, beside the methods."""
+"""Keys of a summary that are not methods."""
 
 
 class CellKey(NamedTuple):
-    """Which cell."""
+    """Task, method and seed of a cell."""
 
     task: str
     method: str
@@ -59,7 +59,7 @@ class CellKey(NamedTuple):
 
 
 class TimeRatioConfig(ConfigModel):
-    """How many times as long ``slow`` takes to a success rate as ``fast`` does; the median."""
+    """Ratio of the times of two methods to a success rate; the median over runs."""
 
     fast: str = "default"
     """Method whose time is the denominator."""
@@ -68,11 +68,11 @@ class TimeRatioConfig(ConfigModel):
     threshold: float = Field(default=0.9, gt=0.0, le=1.0)
     """Success rate that both methods are timed to."""
     axis: Literal["seconds", "env_steps"] = "seconds"
-    """What is compared."""
+    """Axis of the comparison."""
 
 
 class SequentialTestConfig(ConfigModel):
-    """Plan of the sequential test: seeds a group, number of groups, level of the family."""
+    """Plan of the sequential test: seeds per group, number of groups, level of the family."""
 
     seeds_per_group: int = Field(default=3, ge=1)
     """Seeds of a group."""
@@ -85,22 +85,23 @@ class SequentialTestConfig(ConfigModel):
 class ReportConfig(ConfigModel):
     """What is reported.
 
-    ``stage`` makes the policy that counts, and its curve: ``training`` is of the episodes that it
-    learns from, ``clean`` of evaluations on the way without exploration, which the stage must be
-    told to make (its ``probe``). ``student`` is the one-step policy beside it, if any. The curve is
-    pooled over at least ``window`` episodes; ``thresholds`` are success rates on it. Its seconds
-    are those of collecting and updating; those of the stages named in ``prior_stages`` are added in front,
-    whether they were shared or not. ``reference`` is the method that others are compared with. A
-    run whose last window of episodes is truly more than ``degradation_threshold`` below an earlier stretch counts as
-    fallen (see ``falls``).
+    ``stage`` makes the reported policy and its curve. The curve ``training`` shows training
+    episodes. The curve ``eval`` shows evaluations during training without exploration, which need
+    the stage's ``periodic_eval``. ``student`` is the stage of the one-step policy, if any.
+
+    The curve is pooled over at least ``window`` episodes; ``thresholds`` are success rates on it.
+    Its seconds are those of collecting and updating, plus those of the stages in ``prior_stages``,
+    shared or not. ``reference`` is the method that others are compared with. A run counts as
+    degraded if its last window is significantly more than ``degradation_threshold`` below an
+    earlier stretch (see ``degradation``).
     """
 
     measure: Name = "success"
-    """What scores an episode."""
+    """Measure that scores an episode."""
     stage: str = "online"
-    """Stage whose policy and curve are reported."""
+    """Stage that makes the reported policy and curve."""
     curve: Curve = "training"
-    """Episodes that the curve is of."""
+    """Episodes of the curve: ``training`` or ``eval``."""
     student: str | None = "distill"
     """Stage that makes the one-step policy; null for none."""
     reference: str = "default"
@@ -108,11 +109,11 @@ class ReportConfig(ConfigModel):
     thresholds: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = (0.8, 0.9, 0.95)
     """Success rates that methods are timed to."""
     window: int = Field(default=200, ge=1)
-    """Least number of episodes of a point of the curve."""
+    """Minimum number of episodes of a point of the curve."""
     prior_stages: tuple[str, ...] = ()
-    """Stages whose seconds are added to the curve's."""
+    """Stages with seconds that are added to the curve's."""
     degradation_threshold: float = Field(default=0.05, gt=0.0)
-    """Drop of success that counts as a collapse."""
+    """Drop of success that counts as degradation."""
     ratios: dict[str, TimeRatioConfig] = Field(default_factory=dict)
     """Name → ratio of two methods' times to report."""
     sequential: SequentialTestConfig = SequentialTestConfig()
@@ -120,23 +121,22 @@ class ReportConfig(ConfigModel):
 
     @property
     def score_measure(self) -> ScoreMeasure:
-        """What ``measure`` names."""
+        """The measure that ``measure`` names."""
         return MEASURES[self.measure]
 
 
 class Suite(ConfigModel):
-    """A suite without its overrides, of which only the labels are here.
+    """A suite without its overrides, of which only the labels are kept.
 
-    ``description`` says in a line what it shows, ``notes`` what else the page of results should say.
-    ``shared`` stages are made once for all cells in which they would come out the same. ``jobs`` is
-    how many cells run at once unless the command says so; seconds are only comparable under one
-    number.
+    ``description`` summarises the suite in a line; ``notes`` are for the results page. ``shared``
+    stages run once for all cells in which they are equal. ``jobs`` is the default number of cells
+    at once. Seconds are comparable only for one number of jobs.
     """
 
     description: str = ""
     """One line on what the suite shows."""
     notes: str = ""
-    """Further lines for the page of results."""
+    """Further text for the results page."""
     experiment: dict[str, Any] = Field(default_factory=dict)
     """Overrides that all cells share."""
     tasks: dict[Label, Any] = Field(min_length=1)
@@ -146,13 +146,13 @@ class Suite(ConfigModel):
     cells: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Task → method → overrides of one cell."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
-    """Seeds that every task and method is run with."""
+    """Seeds of every task and method."""
     shared: tuple[str, ...] = ("collect", "bc")
-    """Stages that are run once for all cells in which they are the same."""
+    """Stages that run once for all cells in which they are equal."""
     jobs: int = Field(default=1, ge=1)
-    """Cells that run at once."""
+    """Number of cells at once."""
     report: ReportConfig = ReportConfig()
-    """What the tables show."""
+    """Contents of the tables."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Suite:
@@ -190,17 +190,17 @@ def select_part(
     seeds: Sequence[int] = (),
     name: str = "",
 ) -> Suite:
-    """A part of a suite; an empty choice is all of them. Seeds may be further ones than its own.
+    """Return a part of a suite; an empty selection means all. Further seeds are allowed.
 
     Args:
-        suite: The whole of it.
-        tasks: Chosen.
-        methods: Chosen.
-        seeds: Chosen.
-        name: Of the suite, for errors.
+        suite: The whole suite.
+        tasks: Selected tasks.
+        methods: Selected methods.
+        seeds: Selected seeds.
+        name: Name of the suite, for errors.
 
     Raises:
-        ConfigError: The suite has no such task or method, or no run could have such a seed.
+        ConfigError: The suite has no such task or method, or a seed is negative.
     """
     for kind, chosen, known in (("task", tasks, suite.tasks), ("method", methods, suite.methods)):
         for label in chosen:
@@ -223,11 +223,11 @@ def select_part(
 
 
 def cell_keys(suite: Suite, seeds: Sequence[int] | None = None) -> list[CellKey]:
-    """All cells, seeds outermost, so that a matrix that is cut short is balanced.
+    """Return all cells, ordered by seed first, so that an interrupted suite is balanced.
 
     Args:
-        suite: Its tasks and methods.
-        seeds: In place of its own.
+        suite: Suite with tasks and methods.
+        seeds: Replace the suite's seeds; None keeps them.
     """
     return [
         CellKey(task, method, seed)

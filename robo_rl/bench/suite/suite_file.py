@@ -1,4 +1,4 @@
-"""Reading a suite's file: its own settings apart from those of its cells."""
+"""Reads a suite's file and separates its own settings from those of its cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from robo_rl.core.suggestions import did_you_mean
 
 _OVERLAYS = ("tasks", "methods", "cells")
 _HARMLESS = ("seeds", "jobs", "about", "notes")
-"""Settings of a suite that leave its cells, and what is kept of them, as they are."""
+"""Settings of a suite that change neither its cells nor their kept results."""
 
 
 class _Root(ConfigModel):
@@ -30,11 +30,11 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> SuitePlan:
 
     Args:
         name: ``metaworld_dev``, or a file's path.
-        overrides: ``key=value``: of the experiment, of every cell; ``suite.seeds=[0]`` and so on,
-            of the suite itself.
+        overrides: ``key=value`` for the experiment of every cell; ``suite.seeds=[0]`` and the like
+            for the suite itself.
 
     Raises:
-        ConfigError: It is missing, is none, or does not fit.
+        ConfigError: The suite is missing or invalid, or the file is not a suite.
     """
     stem, tree, foreign = _found(name)
     last = overlay(overrides)
@@ -57,7 +57,7 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> SuitePlan:
 
 
 def _found(name: str) -> tuple[str, YamlNode, bool]:
-    """Name and tree of a suite, and whether its file is not the one that is found by its name."""
+    """Return name and tree of a suite, and whether its file shadows the suite of that name."""
     known = suite_names()
     if name not in known and not name.endswith((".yaml", ".yml")):
         raise ConfigError(f"no suite '{name}'", hint=did_you_mean(name, known))
@@ -67,10 +67,10 @@ def _found(name: str) -> tuple[str, YamlNode, bool]:
 
 
 def _parted(last: YamlNode) -> tuple[YamlNode, YamlNode]:
-    """Overrides of the suite itself, and of its cells.
+    """Split overrides into those of the suite and those of its cells.
 
-    Apart, since what is merged first comes first: a stage that is named on the command line keeps
-    the place that it has in the file.
+    They are merged separately because the first merge determines the order. A stage that is named
+    on the command line thus keeps its place of the file.
     """
     given = cast("dict[str, YamlNode]", last.value)
     own = {key: node for key, node in given.items() if key == FOLDER}
@@ -79,13 +79,13 @@ def _parted(last: YamlNode) -> tuple[YamlNode, YamlNode]:
 
 
 def suite_names() -> list[str]:
-    """All suites at hand."""
+    """Return the names of all available suites."""
     prefix = f"{FOLDER}/"
     return sorted(n.removeprefix(prefix) for n in available_configs() if n.startswith(prefix))
 
 
 def _own(section: YamlNode) -> ConfigTree:
-    """The suite's own settings; of overrides only the labels, since they are checked in cells."""
+    """Return the suite's own settings; of overrides only labels, since cells check their values."""
     values = dict(section.value)
     for key in ("tasks", "methods"):
         if key in values and isinstance(values[key].value, dict):
@@ -98,7 +98,7 @@ def _own(section: YamlNode) -> ConfigTree:
 
 
 def _changed(last: YamlNode) -> Iterator[str]:
-    """Keys of the command line's overrides that change cells, or what is kept of them."""
+    """Yield the keys of command-line overrides that change cells or their kept results."""
     for key, node in cast("dict[str, YamlNode]", last.value).items():
         if key != FOLDER:
             yield key

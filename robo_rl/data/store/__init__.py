@@ -1,1 +1,1 @@
-"""Demonstrations on disk: episodes as durable commits, and their damage."""
+"""Episodes on disk: durable commits, verification and repair."""

@@ -1,10 +1,9 @@
-"""Actions outside the limits that their spec declares: which rows, and how far.
+"""Finds actions outside the limits of their spec.
 
 Shapes: L steps of an episode, A act_dim.
 
-Such an action is data that was recorded, no damage: an env or a robot clips it. But it may be a
-fault of a sensor or of a unit, and a single one decides what a network takes for 1 if actions are
-normalised by their range.
+Such an action is valid data, because envs and robots clip actions. But it may show a sensor or unit
+error. If actions are normalised by their range, a single one determines the scale.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ class LimitViolation(NamedTuple):
     """An action outside its limits.
 
     Args:
-        episode: Its place in the dataset; row: its row in the episode.
-        row: See ``episode``.
-        name: Of the action.
-        value: What it is; limit: the one that it is beyond.
-        limit: See ``value``.
-        unit: Of both, behind a space; empty for none.
+        episode: Its index in the dataset.
+        row: Its row in the episode.
+        name: Name of the action.
+        value: Its value.
+        limit: The limit that it exceeds.
+        unit: Unit of both, after a space; empty for none.
     """
 
     episode: int
@@ -41,7 +40,7 @@ class LimitViolation(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """How far beyond, in its unit."""
+        """The distance beyond the limit, in its unit."""
         return abs(self.value - self.limit)
 
     def __str__(self) -> str:
@@ -50,12 +49,12 @@ class LimitViolation(NamedTuple):
 
 
 class LimitViolations(NamedTuple):
-    """All of a dataset.
+    """All limit violations of a dataset.
 
     Args:
-        rows: How many rows hold such an action; of: of how many.
-        total_rows: See ``rows``.
-        examples: The actions, in order.
+        rows: Number of rows with a violation.
+        total_rows: Number of all rows.
+        examples: The violations, in order.
     """
 
     rows: int
@@ -64,11 +63,11 @@ class LimitViolations(NamedTuple):
 
     @property
     def worst(self) -> LimitViolation:
-        """The one that is farthest beyond its limit; there is one where ``rows`` is not 0."""
+        """The violation with the largest excess; exists if ``rows`` is not 0."""
         return max(self.examples, key=lambda each: each.excess)
 
     def __str__(self) -> str:
-        """How many, and the farthest."""
+        """Return the number of rows and the worst violation as text."""
         where = f"in {self.rows} of {self.total_rows} rows"
         return f"actions outside their limits {where}, the farthest in {self.worst}"
 
@@ -76,11 +75,11 @@ class LimitViolations(NamedTuple):
 def find_limit_violations(
     spec: ActSpec, episodes: Iterable[tuple[int, NDArray[Any]]]
 ) -> LimitViolations:
-    """Look for actions outside the limits of ``spec``, but for rounding.
+    """Find actions outside the limits of ``spec``, with a tolerance for rounding.
 
     Args:
-        spec: Says the limits; without them nothing is outside.
-        episodes: Number and actions (L, A) of each.
+        spec: Spec with the limits; without limits there are no violations.
+        episodes: Index and actions (L, A) of each episode.
     """
     rows, total, found = 0, 0, list[LimitViolation]()
     for episode, act in episodes:

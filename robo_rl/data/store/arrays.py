@@ -1,7 +1,7 @@
-"""The arrays of a store: Zarr 3, chunked over rows, zstd and crc32c on every chunk.
+"""Arrays of a store: Zarr 3, chunked over rows, with zstd and crc32c on every chunk.
 
-A chunk is one file beside the array's ``zarr.json`` (``c.<chunk>.0…``), so that one flush of one
-directory makes all new chunks durable.
+A chunk is one file beside the array's ``zarr.json`` (``c.<chunk>.0…``). One flush of one directory
+thus makes all new chunks durable.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CRC_BYTES = 4
 
 
 class RowArray:
-    """One array of a store, opened and checked against its spec.
+    """One array of a store, checked against its spec.
 
     Args:
         root: Directory of the store.
@@ -42,7 +42,7 @@ class RowArray:
         schema: Schema of the store.
 
     Raises:
-        DataError: The array is missing, damaged, or not what the schema says.
+        DataError: The array is missing, damaged, or differs from the schema.
     """
 
     def __init__(self, root: Path, key: str, schema: StoreSchema) -> None:
@@ -55,30 +55,30 @@ class RowArray:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the number of rows anew.
+        """Read the number of rows again.
 
         Raises:
-            DataError: The metadata are damaged, or not what the schema says.
+            DataError: The metadata are damaged, or differ from the schema.
         """
         rows = _checked_rows(self, read_metadata(self.path / METADATA_FILE), self._metadata)
         if rows != self.rows:
             self.rows, self._array = rows, None
 
     def chunk_file(self, chunk: int) -> Path:
-        """The file that holds rows ``chunk * chunk_rows`` and on."""
+        """Return the file of the rows from ``chunk * chunk_rows`` on."""
         return self.path / ".".join(["c", str(chunk), *["0"] * len(self.spec.shape)])
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows start … stop-1, each chunk checked.
+        """Return rows start … stop-1, with all their chunks checked.
 
         Raises:
-            DataError: A chunk is missing or damaged; it is named.
+            DataError: A chunk is missing or damaged; the message names it.
         """
         chunks = range(start // self.chunk_rows, -(-stop // self.chunk_rows))
         self._demand_files(chunks)
         try:
             return np.asarray(self._open()[start:stop])
-        except Exception as error:  # codecs raise what they like on damaged bytes
+        except Exception as error:  # codecs raise arbitrary errors on damaged bytes
             for chunk in chunks:
                 if problem := self.check_chunk(chunk):
                     raise self._damaged(chunk, problem) from None
@@ -87,13 +87,13 @@ class RowArray:
             ) from error
 
     def write(self, start: int, rows: NDArray[Any]) -> None:
-        """Write whole chunks from row ``start`` on, growing the array; durable when it returns.
+        """Write whole chunks from row ``start`` on and grow the array; durable on return.
 
-        Zarr encodes them in memory and the files are written here: on an error Zarr's own writer
-        leaves other chunks on their way to the disk, where they could land on later episodes.
+        Zarr encodes the chunks in memory, and this method writes the files. After an error, Zarr's
+        own writer may still write other chunks later, onto other episodes.
 
         Raises:
-            OSError: The disk is full, or the like.
+            OSError: The disk is full, or another write error.
         """
         if start + len(rows) > self.rows:
             self._grow(start + len(rows))
@@ -105,7 +105,7 @@ class RowArray:
         sync([self.path])
 
     def check_chunk(self, chunk: int) -> str | None:
-        """What is wrong with a chunk file: None, or a clause that says it."""
+        """Return the problem of a chunk file as a clause, or None."""
         file = self.chunk_file(chunk)
         if file.is_symlink() or not file.is_file():
             return "is missing"
@@ -119,16 +119,16 @@ class RowArray:
         return None
 
     def count_chunk_files(self) -> int:
-        """Number of chunk files, committed or not."""
+        """Return the number of chunk files, committed or not."""
         with os.scandir(self.path) as entries:
             return sum(entry.name.startswith("c.") for entry in entries)
 
     def sweep(self) -> None:
-        """Remove the temporary files of killed writers; only for the holder of the lock."""
+        """Remove temporary files of killed writers; the caller must hold the lock."""
         remove_temporary(self.path)
 
     def _demand_files(self, chunks: range) -> None:
-        # Zarr reads a missing chunk as zeros: silently wrong rows. It also would allocate first.
+        # Zarr reads a missing chunk silently as zeros, and allocates the memory first.
         for chunk in chunks:
             file = self.chunk_file(chunk)
             if file.is_symlink() or not file.is_file():
@@ -143,7 +143,7 @@ class RowArray:
         )
 
     def _grow(self, rows: int) -> None:
-        # zarr's own resize renames without flushing, which a power cut can turn into an empty file
+        # zarr's own resize renames without flushing; a power cut could leave an empty file
         write_metadata(self.path, _with_rows(self._metadata, rows))
         self.rows, self._array = rows, None
 
@@ -154,7 +154,7 @@ class RowArray:
 
 
 def create_array(root: Path, key: str, schema: StoreSchema, rows: int = 0) -> None:
-    """Write the metadata of an array; chunks that are there stay as they are."""
+    """Write the metadata of an array; existing chunks are unchanged."""
     path = array_path(root, key)
     path.mkdir(parents=True, exist_ok=True)
     write_metadata(path, _with_rows(_metadata(schema.arrays[key], schema.chunk_rows), rows))
@@ -166,17 +166,17 @@ def write_metadata(path: Path, doc: dict[str, Any]) -> None:
 
 
 def group_metadata(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The ``zarr.json`` of a group."""
+    """Return the ``zarr.json`` of a group."""
     return {"attributes": attributes, "zarr_format": 3, "node_type": "group"}
 
 
 def _metadata(spec: TensorSpec, chunk_rows: int) -> dict[str, Any]:
-    """The ``zarr.json`` of an array without rows, as zarr itself would write it."""
+    """Return the ``zarr.json`` of an array without rows, as Zarr writes it."""
     return json.loads(json.dumps(_create(spec, chunk_rows, 0, {}).metadata.to_dict()))
 
 
 def _create(spec: TensorSpec, chunk_rows: int, rows: int, store: dict[str, Any]) -> Any:
-    """An array in memory, whose chunks go to ``store``."""
+    """Create an array in memory with its chunks in ``store``."""
     return zarr.create_array(
         MemoryStore(store),
         shape=(rows, *spec.shape),
@@ -185,7 +185,7 @@ def _create(spec: TensorSpec, chunk_rows: int, rows: int, store: dict[str, Any])
         compressors=[ZstdCodec(level=1), Crc32cCodec()],
         chunk_key_encoding={"name": "default", "separator": "."},
         zarr_format=3,
-        # a chunk of zeros is written too: a missing file must always mean damage
+        # a chunk of zeros is written too, so that a missing file always means damage
         config={"write_empty_chunks": True},
     )
 

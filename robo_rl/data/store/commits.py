@@ -1,8 +1,8 @@
-"""The commit log of a store: one sealed JSON line an episode, appended after its data.
+"""Commit log of a store: one sealed JSON line per episode, appended after its data.
 
-An episode exists when its line is whole. A line without its end is a commit that was cut off; it
-counts for nothing and the next append writes over it. A whole line whose seal does not match is
-damage and an error.
+An episode exists when its line is complete. An incomplete last line is an interrupted commit; it is
+ignored, and the next append overwrites it. A complete line with a wrong seal is damage and an
+error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ QUARANTINE_FILE = "commits.quarantine.jsonl"
 
 
 class EpisodeRecord(BaseModel):
-    """What was committed.
+    """A committed episode.
 
     Args:
         start: First row.
         length: Number of steps L.
         success: Whether the task was solved.
         seed: Seed of the episode's start state, if there was one.
-        meta: Whatever else is worth keeping about it.
+        meta: Further data about the episode.
         sha256: Hash of its rows in all arrays.
     """
 
@@ -47,17 +47,17 @@ class EpisodeRecord(BaseModel):
 
     @property
     def stop(self) -> int:
-        """The row behind the last one."""
+        """The row after the last one."""
         return self.start + self.length
 
 
 class Quarantined(BaseModel):
-    """An episode that was taken out of the log.
+    """An episode that was removed from the log.
 
     Args:
-        reason: Why.
-        keep_rows: No episode may be written before this row, so that its data stay as they are.
-        line: Its line in the log, as found (undecodable bytes escaped).
+        reason: Why it was removed.
+        keep_rows: No episode may be written before this row, so that its data stay unchanged.
+        line: Its line in the log, with undecodable bytes escaped.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,7 +68,7 @@ class Quarantined(BaseModel):
 
 
 class DamagedLine(NamedTuple):
-    """A whole line that cannot be trusted: its number from 1, its bytes, what is wrong."""
+    """A complete but invalid line: its number from 1, its bytes, and the problem."""
 
     number: int
     line: bytes
@@ -76,7 +76,7 @@ class DamagedLine(NamedTuple):
 
 
 class CommitLog(NamedTuple):
-    """A log as it was found: good records, damaged lines, bytes in whole lines and a torn end."""
+    """Content of a log: valid records, damaged lines, and bytes of complete and torn lines."""
 
     records: list[EpisodeRecord]
     damaged: list[DamagedLine]
@@ -86,10 +86,10 @@ class CommitLog(NamedTuple):
 
 
 def read_log(root: Path) -> CommitLog:
-    """Read the log leniently.
+    """Read the log and collect damaged lines.
 
     Raises:
-        DataError: There is none.
+        DataError: The log cannot be read.
     """
     file = root / LOG_FILE
     try:
@@ -112,10 +112,10 @@ def read_log(root: Path) -> CommitLog:
 
 
 def read_records(root: Path) -> list[EpisodeRecord]:
-    """Read the log as a reader of data must: a torn end is ignored, damage is not.
+    """Read the records of the log; a torn end is ignored, damage is an error.
 
     Raises:
-        DataError: There is no log, or a line of it is damaged.
+        DataError: There is no log, or a line is damaged.
     """
     log = read_log(root)
     if log.damaged:
@@ -127,17 +127,17 @@ def read_records(root: Path) -> list[EpisodeRecord]:
 
 
 def append_records(root: Path, records: Sequence[EpisodeRecord]) -> None:
-    """Commit: the episodes are visible, and durably so, when this returns.
+    """Commit episodes; they are visible and durable on return.
 
     Raises:
-        OSError: They could not be written; none is visible.
+        OSError: They cannot be written; none is visible.
     """
     end_log_cleanly(root)
     append_file(root / LOG_FILE, b"".join(map(_line, records)))
 
 
 def end_log_cleanly(root: Path) -> int:
-    """Cut off a torn end and see to the last newline; returns the number of bytes cut off."""
+    """Remove a torn end and add a missing last newline; return the number of removed bytes."""
     log = read_log(root)
     if log.torn_bytes:
         truncate_file(root / LOG_FILE, log.whole_bytes)
@@ -147,12 +147,12 @@ def end_log_cleanly(root: Path) -> int:
 
 
 def rewrite_log(root: Path, records: Sequence[EpisodeRecord]) -> None:
-    """Replace the log as a whole by these records."""
+    """Replace the whole log by these records."""
     write_file(root / LOG_FILE, b"".join(map(_line, records)))
 
 
 def read_quarantine(root: Path) -> list[Quarantined]:
-    """The episodes that were taken out.
+    """Return the episodes that were removed from the log.
 
     Raises:
         DataError: The file is damaged.
@@ -168,23 +168,23 @@ def read_quarantine(root: Path) -> list[Quarantined]:
 
 
 def quarantine(root: Path, episodes: Sequence[Quarantined]) -> None:
-    """Add to the quarantine; what is there already is not added again."""
+    """Add episodes to the quarantine, without duplicates."""
     there = read_quarantine(root)
     new = [episode for episode in episodes if episode.line not in {old.line for old in there}]
     write_file(root / QUARANTINE_FILE, b"".join(map(_line, [*there, *new])))
 
 
 def record_line(record: EpisodeRecord) -> str:
-    """A record as it stands in the log."""
+    """Return a record's line in the log."""
     return _line(record).decode().rstrip("\n")
 
 
 @contextlib.contextmanager
 def writing(root: Path) -> Generator[None]:
-    """Hold the store's write lock, which the system drops when its holder dies.
+    """Hold the store's write lock, which the system releases when the process dies.
 
     Raises:
-        DataError: Somebody else is writing.
+        DataError: Another process is writing.
     """
     try:
         lock = lock_file(root / ".lock")
@@ -203,10 +203,10 @@ def _line(record: BaseModel) -> bytes:
 
 
 def _is_torn(tail: bytes) -> bool:
-    """Whether the last line, which has no newline, is the front part of a record.
+    """Return whether the last line, which has no newline, is an incomplete record.
 
-    A whole record is committed even without its newline; a whole one with something else in the
-    newline's place is damaged, and must not pass for a commit that never happened.
+    A complete record is committed even without its newline. A complete record with another byte in
+    place of the newline is damaged and must not count as an interrupted commit.
     """
     return not (_is_sealed(tail) or _is_sealed(tail[:-1]))
 

@@ -1,4 +1,4 @@
-"""An episode on its way into a store: checked against the schema, then laid out in rows.
+"""Checks an episode against the schema and lays it out in rows.
 
 Shapes: L steps of an episode.
 """
@@ -23,7 +23,7 @@ _SAID_OF_IT = {"success", "seed", "meta"}
 
 
 class CheckedEpisode(NamedTuple):
-    """A checked episode: key → (L, …) for every array of the schema, and what is said of it."""
+    """A checked episode: key → (L, …) for every array of the schema, and its labels."""
 
     rows: dict[str, NDArray[Any]]
     success: bool
@@ -37,15 +37,15 @@ class CheckedEpisode(NamedTuple):
 
 
 def check_episode(schema: StoreSchema, episode: Mapping[str, Any]) -> CheckedEpisode:
-    """Check an episode and bring it into rows.
+    """Check an episode and convert it to rows.
 
     Args:
-        schema: Of the store that it is for.
+        schema: Schema of the target store.
         episode: As in ``ZarrStore.extend``; arrays or tensors.
 
     Raises:
-        DataError: It does not fit the schema, is empty, has a value that is not finite, ends before
-            its last row, or its success is no boolean.
+        DataError: It does not fit the schema, is empty, has a non-finite value, ends before its
+            last row, or its success is not a boolean.
     """
     rows = _columns(schema, episode)
     length = len(rows["act"]) if rows["act"].ndim else 0
@@ -64,7 +64,7 @@ def check_episode(schema: StoreSchema, episode: Mapping[str, Any]) -> CheckedEpi
 
 
 def lay_out(blocks: Sequence[CheckedEpisode], start: int, chunk_rows: int) -> list[EpisodeRecord]:
-    """Give each block rows of its own from ``start`` on, every one at a chunk boundary."""
+    """Assign rows to each episode from ``start`` on, each at a chunk boundary."""
     records: list[EpisodeRecord] = []
     for block in blocks:
         start = align_up(start, chunk_rows)
@@ -74,7 +74,7 @@ def lay_out(blocks: Sequence[CheckedEpisode], start: int, chunk_rows: int) -> li
 
 
 def pad_to_chunks(rows: Sequence[NDArray[Any]], chunk_rows: int) -> NDArray[Any]:
-    """One array of whole chunks: each part begins at a boundary, zeros fill up behind it."""
+    """Concatenate parts to whole chunks; each begins at a chunk boundary after zero padding."""
     padded = [align_up(len(part), chunk_rows) for part in rows]
     out = np.zeros((sum(padded), *rows[0].shape[1:]), rows[0].dtype)
     start = 0
@@ -85,7 +85,7 @@ def pad_to_chunks(rows: Sequence[NDArray[Any]], chunk_rows: int) -> NDArray[Any]
 
 
 def hash_rows(rows: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 over the rows of an episode, array by array."""
+    """Return the SHA-256 of the rows of an episode, array by array."""
     content = hashlib.sha256()
     for key in sorted(rows):
         content.update(key.encode() + b"\0")
@@ -139,7 +139,7 @@ def _check_column(key: str, rows: NDArray[Any], spec: TensorSpec, length: int) -
 
 
 def first_early_end(rows: Mapping[str, NDArray[Any]]) -> tuple[str, int] | None:
-    """Which of ``terminated`` and ``truncated`` is set before the last row, and in which row."""
+    """Return the flag that is set before the last row, and its row; None without one."""
     for key in ("terminated", "truncated"):
         if rows[key][:-1].any():
             return key, int(np.argmax(rows[key]))
@@ -147,7 +147,7 @@ def first_early_end(rows: Mapping[str, NDArray[Any]]) -> tuple[str, int] | None:
 
 
 def first_not_finite(rows: NDArray[Any]) -> int | None:
-    """The first row with a NaN or infinity in it."""
+    """Return the first row with a NaN or infinity; None without one."""
     if not np.issubdtype(rows.dtype, np.floating):
         return None
     good = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)

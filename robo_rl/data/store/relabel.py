@@ -1,4 +1,4 @@
-"""An episode whose reward and end are said anew; all else stays.
+"""Relabels reward and end of an episode and keeps all other data.
 
 Shapes: L rows of the episode.
 """
@@ -19,13 +19,13 @@ _OBS = "obs."
 def relabel(
     rows: Mapping[str, NDArray[Any]], record: EpisodeRecord, end: int | None
 ) -> dict[str, Any]:
-    """The episode as ``ZarrStore.extend`` takes it.
+    """Return the relabelled episode in the format of ``ZarrStore.extend``.
 
     Args:
-        rows: Array → (L, …), as ``ZarrStore.read`` gives them.
-        record: Its seed and its meta stay.
-        end: The row with which it succeeds: reward 1, terminated, and rows behind are left out.
-            None: it fails, is paid nothing, and was cut behind its last row.
+        rows: Array → (L, …), from ``ZarrStore.read``.
+        record: Record of the episode; seed and meta are kept.
+        end: Row of the success: it gets reward 1 and terminates, and later rows are dropped.
+            None marks a failure without reward, truncated after its last row.
     """
     good, length = end is not None, record.length if end is None else end + 1
     kept = {key: column[:length] for key, column in rows.items()}

@@ -1,12 +1,12 @@
-"""What a demonstration store holds, and its names on disk.
+"""Schema of a demonstration store, and its files on disk.
 
     demos.zarr/zarr.json            root group; its attributes are the ``StoreSchema``
-    demos.zarr/obs/<name>/          one array an observation: zarr.json, c.0.0, c.1.0, …
+    demos.zarr/obs/<name>/          one array per observation: zarr.json, c.0.0, c.1.0, …
     demos.zarr/{act,rew,terminated,truncated,<column>}/
-    demos.zarr/commits.jsonl        one sealed line an episode: what is not in it does not exist
-    demos.zarr/commits.quarantine.jsonl   episodes that ``repair`` took out, and why
+    demos.zarr/commits.jsonl        one sealed line per episode; other rows do not count
+    demos.zarr/commits.quarantine.jsonl   episodes that ``repair`` removed, with the reason
 
-Every ``zarr.json`` is sealed JSON inside its attributes, so that a changed byte in it is found.
+Every ``zarr.json`` holds sealed JSON in its attributes, so that a changed byte is detected.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ _MAX_CHUNK_BYTES = 1 << 30
 
 
 class StoreSchema(BaseModel):
-    """Everything about a store that never changes.
+    """All properties of a store that never change.
 
     Args:
         obs_spec: Observation of one step.
         act_spec: Action of one step.
         columns: Further per-step columns by name.
-        chunk_rows: Rows a chunk; every episode begins a new one.
-        meta: Task, robot, and how the data was made; part of the digest, so no clock times in it.
+        chunk_rows: Rows per chunk; every episode begins a new chunk.
+        meta: Task, robot and origin of the data, without clock times, since it is part of the
+            digest.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,12 +75,12 @@ class StoreSchema(BaseModel):
 
 
 def array_path(root: Path, key: str) -> Path:
-    """Directory of an array."""
+    """Return the directory of an array."""
     return root / "obs" / key[len("obs.") :] if key.startswith("obs.") else root / key
 
 
 def align_up(rows: int, chunk_rows: int) -> int:
-    """The first chunk boundary at or behind ``rows``."""
+    """Return the first chunk boundary at or after ``rows``."""
     return -(-rows // chunk_rows) * chunk_rows
 
 
@@ -87,7 +88,7 @@ def read_schema(root: Path) -> StoreSchema:
     """Read and check the schema of a store.
 
     Raises:
-        DataError: It is no store, damaged, or of a newer version.
+        DataError: It is not a store, is damaged, or has a newer version.
     """
     file = root / METADATA_FILE
     attributes = _attributes(file, root)

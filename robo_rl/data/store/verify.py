@@ -1,8 +1,7 @@
-"""Damage in a store: find all of it, and take it out without losing the rest.
+"""Finds all damage in a store, and repairs the store without losing the rest.
 
-``verify`` reads every committed byte. ``repair`` never writes into data: it moves the records of
-damaged episodes to the quarantine, where their rows stay as they are, and rewrites what follows
-from the schema.
+``verify`` reads every committed byte. ``repair`` never writes into data. It moves the records of
+damaged episodes to the quarantine, where their rows stay unchanged. It rewrites damaged metadata.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _CHUNK = re.compile(r"c\.[0-9]{1,12}(\.0)*")
 
 
 class Damage(NamedTuple):
-    """A damaged file, what is wrong with it, and its episode's place in the log, if any."""
+    """A damaged file, the problem, and its episode's index in the log, if any."""
 
     file: Path
     problem: str
@@ -50,17 +49,17 @@ class Damage(NamedTuple):
 
 
 class VerifyReport(NamedTuple):
-    """What ``verify`` found.
+    """Result of ``verify``.
 
     Args:
         path: The store.
-        episodes: Committed episodes.
-        rows: Their steps.
-        chunks: Chunk files that were checked.
-        damage: What is damaged; empty where all is well.
-        torn_bytes: Bytes at the end of the log of a commit that was cut off; harmless.
-        quarantined: Episodes that earlier repairs took out.
-        outside: Actions outside their limits in what is not damaged; data, and no damage.
+        episodes: Number of committed episodes.
+        rows: Number of their steps.
+        chunks: Number of checked chunk files.
+        damage: All damage; empty for an intact store.
+        torn_bytes: Bytes of an interrupted commit at the end of the log; harmless.
+        quarantined: Number of episodes that earlier repairs removed.
+        outside: Actions outside their limits in undamaged episodes, which are not damage.
     """
 
     path: Path
@@ -74,18 +73,18 @@ class VerifyReport(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether every committed byte is as it was written."""
+        """Whether every committed byte is intact."""
         return not self.damage
 
 
 class Repair(NamedTuple):
-    """What ``repair`` did.
+    """Result of ``repair``.
 
     Args:
-        quarantined: Why each episode went into quarantine, one reason an episode.
-        rewritten: Metadata files that were written anew.
-        torn_bytes: Bytes of a commit that was cut off, removed from the end of the log.
-        episodes: How many are left.
+        quarantined: Reason of each quarantined episode.
+        rewritten: Metadata files that were rewritten.
+        torn_bytes: Bytes of an interrupted commit that were removed from the end of the log.
+        episodes: Number of remaining episodes.
     """
 
     quarantined: tuple[str, ...]
@@ -95,10 +94,10 @@ class Repair(NamedTuple):
 
 
 def verify(path: str | Path) -> VerifyReport:
-    """Check metadata, log, and every committed chunk and row of a store; look for strange actions.
+    """Check metadata, log, and every committed chunk and row; find actions outside their limits.
 
     Raises:
-        DataError: There is no readable schema or log, without which nothing can be said.
+        DataError: Schema or log is unreadable, so nothing can be checked.
     """
     root = Path(path)
     schema, log = read_schema(root), read_log(root)
@@ -131,10 +130,10 @@ def _outside(
 
 
 def repair(path: str | Path) -> Repair:
-    """Make a store usable again: what is whole stays, the rest goes into quarantine.
+    """Make a store usable again: intact episodes stay, damaged ones are quarantined.
 
     Raises:
-        DataError: There is no readable schema or log, somebody is writing, or the disk is full.
+        DataError: Schema or log is unreadable, another process is writing, or the disk is full.
     """
     root = Path(path)
     schema = read_schema(root)
@@ -164,7 +163,7 @@ def _repair(root: Path, schema: StoreSchema) -> Repair:
 def _quarantined(
     root: Path, schema: StoreSchema, log: CommitLog, bad: Mapping[int, Damage]
 ) -> list[Quarantined]:
-    # A damaged line does not say which rows are its own, so none that exist may be written again.
+    # A damaged line does not show its rows, so no existing row may be overwritten.
     rows = max(RowArray(root, key, schema).rows for key in schema.arrays)
     lines = [
         Quarantined(
@@ -202,7 +201,7 @@ def _open_array(root: Path, key: str, schema: StoreSchema) -> RowArray | Damage:
 
 
 def _mend_metadata(root: Path, schema: StoreSchema) -> list[Path]:
-    """Rewrite, from the schema, every array's metadata that cannot be used."""
+    """Rewrite unusable array metadata from the schema."""
     stop = max((record.stop for record in read_log(root).records), default=0)
     rewritten: list[Path] = []
     for key in schema.arrays:

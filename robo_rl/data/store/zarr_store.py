@@ -1,11 +1,11 @@
-"""Demonstrations on disk: append an episode = one durable commit.
+"""Episodes on disk: appending an episode is one durable commit.
 
 Shapes: L steps of an episode, N rows of all episodes together, A act_dim.
 
-Rows of all episodes lie behind each other in flat arrays; an episode begins at a chunk boundary, so
-that a committed chunk is never written again. The commit record follows when everything else is on
-the disk (``commits.py``): a killed or failed append leaves nothing that a reader can see, and the
-next append writes over it.
+Rows of all episodes lie one after another in flat arrays. An episode begins at a chunk boundary,
+so a committed chunk is never written again. The commit record is written after all data
+(``commits.py``). A killed or failed append is invisible to readers, and the next append overwrites
+it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ _EPISODES_A_RUN = 256
 
 
 class ZarrStore:
-    """A fixed or growing set of episodes. Use ``create`` or ``open``.
+    """A fixed or growing set of episodes; use ``create`` or ``open``.
 
-    One process at a time may append; any number may read what was committed when they opened it.
+    One process at a time may append. Any number of processes may read the episodes that were
+    committed when they opened the store.
     """
 
     def __init__(self, path: Path, schema: StoreSchema) -> None:
@@ -70,19 +71,19 @@ class ZarrStore:
         columns: Mapping[str, TensorSpec] | None = None,
         chunk_rows: int = 128,
     ) -> ZarrStore:
-        """Make an empty store.
+        """Create an empty store.
 
         Args:
             path: Directory that does not exist yet.
             obs_spec: Observation of one step.
             act_spec: Action of one step.
-            meta: Task, robot, and how the data are made; no clock times, because it is part of the
+            meta: Task, robot and origin of the data, without clock times, since it is part of the
                 digest.
             columns: Further per-step columns by name.
-            chunk_rows: Rows a chunk; around the usual length of an episode is best.
+            chunk_rows: Rows per chunk; about the usual length of an episode is best.
 
         Raises:
-            DataError: The path is taken or cannot be written, or a spec cannot be stored.
+            DataError: The path exists or cannot be written, or a spec cannot be stored.
         """
         path = Path(path)
         if path.exists():
@@ -104,7 +105,7 @@ class ZarrStore:
 
     @classmethod
     def open(cls, path: str | Path) -> ZarrStore:
-        """Open a store as it stands now.
+        """Open a store in its current state.
 
         Raises:
             DataError: It is missing, damaged, or of another schema.
@@ -136,20 +137,20 @@ class ZarrStore:
         return self.extend([episode])[0]
 
     def extend(self, episodes: Iterable[Mapping[str, Any]]) -> list[EpisodeRecord]:
-        """Commit episodes; they are durably there when this returns.
+        """Commit episodes; they are durable on return.
 
-        Many at once are cheaper than one by one: each array is written and flushed once. A kill may
-        leave the first few of them committed, each of them whole.
+        Many at once are cheaper than one by one, since each array is written and flushed once. A
+        kill may leave the first few committed, each complete.
 
         Args:
-            episodes: Each has ``obs`` (name → (L, …)), ``act`` (L, A), ``rew``, ``terminated``,
-                ``truncated`` (L,), neither before the last row, ``success``, a boolean, the columns
-                of the schema by name, and maybe ``seed`` and ``meta``.
+            episodes: Each has ``obs`` (name → (L, …)), ``act`` (L, A), ``rew``, ``terminated`` and
+                ``truncated`` (L,), neither set before the last row. Each also has ``success``, a
+                boolean, the columns of the schema by name, and optionally ``seed`` and ``meta``.
 
         Raises:
             DataError: An episode does not fit the schema, is not finite or ends too early, its
-                success is no boolean, the store is damaged or in use, or the disk is full. Nothing
-                was committed.
+                success is not a boolean, the store is damaged or in use, or the disk is full.
+                Nothing is committed.
         """
         blocks = [check_episode(self.schema, episode) for episode in episodes]
         if not blocks:
@@ -163,7 +164,7 @@ class ZarrStore:
     def read(
         self, keys: Iterable[str] | None = None, episodes: Sequence[EpisodeRecord] | None = None
     ) -> dict[str, NDArray[Any]]:
-        """The rows of episodes behind each other, without the gaps between them.
+        """Return the rows of episodes one after another, without the gaps between them.
 
         Args:
             keys: Arrays to read (``obs.<name>``, ``act`` …); None for all.
@@ -173,7 +174,7 @@ class ZarrStore:
             Key → (N, …).
 
         Raises:
-            DataError: A chunk is missing or damaged; it is named.
+            DataError: A chunk is missing or damaged; the message names it.
         """
         wanted = self._episodes if episodes is None else episodes
         names = list(self._arrays if keys is None else keys)
@@ -187,17 +188,17 @@ class ZarrStore:
         return {key: _read_episodes(self._arrays[key], wanted) for key in names}
 
     def digest(self) -> str:
-        """SHA-256 of the content, schema included; where in the arrays an episode lies is not."""
+        """Return the SHA-256 of content and schema; it does not depend on row positions."""
         content = hashlib.sha256(seal(self.schema.model_dump(mode="json")))
         for episode in self._episodes:
             content.update(seal(episode.model_dump(mode="json", exclude={"start"})))
         return content.hexdigest()
 
     def copy(self, path: str | Path) -> ZarrStore:
-        """Another store that begins with the same episodes; whole, or not there.
+        """Copy the store atomically; the copy begins with the same episodes.
 
         Raises:
-            DataError: The path is taken or cannot be written.
+            DataError: The path exists or cannot be written.
         """
         path = Path(path)
         if path.exists():
@@ -216,16 +217,16 @@ class ZarrStore:
         return verify(self.path)
 
     def repair(self) -> Repair:
-        """Take out what is damaged, see ``verify``; open the store anew afterwards."""
+        """Remove damaged episodes, see ``verify``; reopen the store afterwards."""
         from robo_rl.data.store.verify import repair
 
         return repair(self.path)
 
     def find_limit_violations(self) -> LimitViolations:
-        """Look for actions outside the limits of ``act_spec``; see ``action_limits``.
+        """Find actions outside the limits of ``act_spec``; see ``action_limits``.
 
         Raises:
-            DataError: A chunk is missing or damaged; it is named.
+            DataError: A chunk is missing or damaged; the message names it.
         """
         stops = np.cumsum([record.length for record in self.episodes])[:-1]
         parts = np.split(self.read(["act"])["act"], stops)
@@ -242,7 +243,7 @@ class ZarrStore:
         return records
 
     def _refresh(self) -> None:
-        """See what other processes have appended since, and clean up behind killed ones."""
+        """Read the commits of other processes, and remove temporary files of killed ones."""
         self._episodes = read_records(self.path)
         for array in self._arrays.values():
             array.refresh()
@@ -257,7 +258,7 @@ class ZarrStore:
             rows = [block.rows[array.key] for block in blocks]
             array.write(start, pad_to_chunks(rows, chunk_rows))
 
-        # flushing waits for the disk, and waits of several arrays overlap
+        # flushing waits for the disk, so arrays are flushed in parallel
         with ThreadPoolExecutor(_WRITERS) as pool:
             list(pool.map(write, self._arrays.values()))
 
@@ -280,8 +281,7 @@ def _write_empty(stage: Path, schema: StoreSchema) -> None:
 
 
 def _check_bounds(array: RowArray, episodes: Sequence[EpisodeRecord]) -> None:
-    # Before anything is allocated: lengths in the log must be there as rows, and rows as chunk
-    # files.
+    # Before allocation: rows in the log must exist in the arrays, and their chunks as files.
     stop = max((episode.stop for episode in episodes), default=0)
     chunks = sum(-(-episode.length // array.chunk_rows) for episode in episodes)
     if stop > array.rows:
@@ -309,7 +309,7 @@ def _read_episodes(array: RowArray, episodes: Sequence[EpisodeRecord]) -> NDArra
 
 
 def _runs(episodes: Sequence[EpisodeRecord], chunk_rows: int) -> list[list[EpisodeRecord]]:
-    # Episodes in neighbouring chunks are read at once: many times faster than one by one.
+    # Episodes in adjacent chunks are read at once, which is much faster than one by one.
     runs: list[list[EpisodeRecord]] = []
     for episode in episodes:
         adjoins = runs and align_up(runs[-1][-1].stop, chunk_rows) == episode.start

@@ -31,7 +31,7 @@ class InterpreterRecipe:
     Args:
         pythons: Versions of Python that will do, the best first.
         packages: What pip is to install, with its dependencies.
-        no_deps_packages: What it is to install without, since pins clash or a dependency is of no use.
+        no_deps_packages: Packages that are installed without their dependencies.
         import_checks: Modules that can be imported then.
     """
 

@@ -1,1 +1,1 @@
-"""What training saves, and goes on from."""
+"""Checkpoints, metrics and progress of training."""

@@ -1,4 +1,4 @@
-"""Classifiers of success on disk: a checkpoint directory that says by itself what it can judge."""
+"""Saves and loads success classifiers; the checkpoint describes the classifier's inputs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from robo_rl.world.success import SuccessClassifier, classifier_from_meta, class
 
 
 def save_success(directory: Path, model: SuccessClassifier) -> Path:
-    """Write a classifier; returns its directory.
+    """Write a classifier and return its directory.
 
     Raises:
-        CheckpointError: It could not be written.
+        CheckpointError: It cannot be written.
     """
     return checkpoint.save(directory, model.state_dict(), classifier_meta(model))
 
 
 def load_success(directory: Path) -> SuccessClassifier:
-    """The classifier of ``save_success``, in evaluation mode.
+    """Load a classifier of ``save_success`` in evaluation mode.
 
     Raises:
-        CheckpointError: Missing, damaged, or something else.
+        CheckpointError: The checkpoint is missing, damaged, or not a classifier.
     """
     tensors, meta = checkpoint.load(directory)
     return classifier_from_meta(meta, tensors)

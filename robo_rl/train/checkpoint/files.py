@@ -1,10 +1,10 @@
-"""Checkpoints that are whole or not there: safetensors and sealed JSON, never pickle.
+"""Atomic checkpoints of safetensors and sealed JSON, without pickle.
 
-    ckpt/000123/tensors.safetensors   every tensor
-    ckpt/000123/meta.json             sealed: schema version, SHA-256 of the tensors, all else
+    ckpt/000123/tensors.safetensors   all tensors
+    ckpt/000123/meta.json             sealed: schema version, SHA-256 of the tensors, other data
 
-A checkpoint is written out of sight, flushed, read back and compared before it takes its name
-(``core/atomic_files.py``).
+A checkpoint is written to a temporary directory, flushed, read back and compared. Then it is
+renamed (``core/atomic_files.py``).
 """
 
 from __future__ import annotations
@@ -36,16 +36,15 @@ class Checkpoint(NamedTuple):
 
 
 def save(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> Path:
-    """Write a checkpoint; it is durably there, and was read back, when this returns.
+    """Write a checkpoint durably and read it back.
 
     Args:
-        path: Its directory; one of that name is replaced in one step.
-        tensors: By name, on any device.
-        meta: Whatever JSON belongs to it.
+        path: Its directory; an existing checkpoint is replaced atomically.
+        tensors: Tensors by name, on any device.
+        meta: JSON values to save with them.
 
     Raises:
-        CheckpointError: It could not be written, or read back different. What was there before
-            still is.
+        CheckpointError: It cannot be written, or reads back different. The old checkpoint remains.
     """
     path = Path(path)
     try:
@@ -61,11 +60,11 @@ def save(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> 
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint and check every byte of it.
+    """Read a checkpoint and verify every byte.
 
     Raises:
-        CheckpointError: It is missing, damaged, of a newer schema, or no checkpoint at all; the
-            file is named.
+        CheckpointError: It is missing, damaged, of a newer schema, or not a checkpoint. The message
+            names the file.
     """
     path = find_directory(Path(path))
     doc = _read_meta(path / META_FILE)

@@ -1,4 +1,4 @@
-"""Nested state between the processes of a run: as bytes of tensors and JSON, never pickled."""
+"""Exchanges nested state between processes as tensor bytes and JSON, without pickle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robo_rl.train.checkpoint.pytree import flatten, unflatten, unshared
 
 
 def all_gather_state(states: list[Any]) -> list[Any]:
-    """The states of all processes, in their order, each nested as ``tree`` has it."""
+    """Return the states of all processes in rank order; nesting as in ``pytree``."""
     if rank_info().world_size == 1:
         return states
     tensors, doc = flatten(states)

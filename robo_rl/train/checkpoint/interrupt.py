@@ -1,8 +1,8 @@
-"""SIGINT and SIGTERM wait for a moment at which nothing is lost.
+"""Defers SIGINT and SIGTERM in a training loop until a checkpoint is saved.
 
-Between two updates a loop saves, and only then it ends. Everywhere else both signals raise
-``Interrupted`` at once, and so does a second one within a loop. A signal that the process was
-started to ignore stays ignored, and threads other than the main one get none.
+A training loop saves between two updates and then ends. Outside such a loop both signals raise
+``Interrupted`` at once; a second signal does so in a loop too. A signal that the process ignores
+from its start stays ignored. Only the main thread receives signals.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Handler = Callable[[int, FrameType | None], Any]
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal has ended what was being done.
+    """A signal has ended the current work.
 
     Args:
-        number: Of the signal.
-        kept: What has been saved, as a clause; None where nothing was.
+        number: Number of the signal.
+        kept: What has been saved, as a clause; None if nothing was saved.
     """
 
     def __init__(self, number: int, kept: str | None = None) -> None:
@@ -36,72 +36,72 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def status(self) -> int:
-        """Exit status of a process that ends by it: 130 for SIGINT, 143 for SIGTERM."""
+        """Exit status of the process: 130 for SIGINT, 143 for SIGTERM."""
         return 128 + self.number
 
 
 class SafePoint:
-    """What a loop asks between its updates."""
+    """Point between the updates of a loop at which a signal may end it."""
 
     def __init__(self) -> None:
         self._number = 0
         self._kept: str | None = None
 
     def checkpoint(self, save: Callable[[], object], *, due: bool, kept: str) -> None:
-        """Save where that is due or a signal has come; end there if one has.
+        """Save if a checkpoint is due or a signal has arrived; then end after a signal.
 
-        Processes that train together all call it after the same update. They all end if any of
-        them was signalled.
+        Processes that train together all call it after the same update. They all end if any of them
+        received a signal.
 
         Args:
             save: Writes the checkpoint.
             due: Whether to save in any case.
-            kept: What is saved then, for the message.
+            kept: Description of the saved work, for the message.
 
         Raises:
-            Interrupted: A signal has come; the checkpoint is written.
+            Interrupted: A signal has arrived; the checkpoint is written.
         """
         number = self._asked()
         if due or number:
             save()
             self._kept = kept
-            number = number or self._asked()  # one that came meanwhile has its checkpoint
+            number = number or self._asked()  # a signal during saving has its checkpoint
         if number:
             raise Interrupted(number, kept)
 
     def end(self) -> None:
-        """End if a signal has come behind the last checkpoint.
+        """End if a signal has arrived after the last checkpoint.
 
         Raises:
-            Interrupted: One has.
+            Interrupted: A signal has arrived.
         """
         if self._number:
             raise Interrupted(self._number, self._kept)
 
     def _asked(self) -> int:
-        """The signal that has come to any of the processes, 0 for none."""
+        """Return the signal that any of the processes received, 0 for none."""
         from robo_rl.distributed.process_group import (
-            all_reduce_min,  # loads torch, which a command line does not wait for
+            all_reduce_min,  # imports torch, which the command line avoids
         )
 
         return -all_reduce_min(-self._number)
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Note the first signal; a second one ends at once."""
+        """Store the first signal; a second one ends at once."""
         if self._number:
             raise Interrupted(number)
         self._number = number
         with contextlib.suppress(OSError):
-            os.write(2, _WAIT)  # also where the signal came in the middle of another line
+            os.write(2, _WAIT)  # the newline separates it from an unfinished line
         del frame
 
 
 @contextmanager
 def between_updates() -> Generator[SafePoint]:
-    """Within it a signal waits until ``SafePoint.checkpoint``, or until the loop has come to its end.
+    """Defer signals until ``SafePoint.checkpoint`` or the end of the loop.
 
     Raises:
-        Interrupted: A signal has come.
+        Interrupted: A signal has arrived.
     """
     pause = SafePoint()
     with signal_handler(pause.on_signal):
@@ -111,7 +111,7 @@ def between_updates() -> Generator[SafePoint]:
 
 @contextmanager
 def raising_interrupted() -> Generator[None]:
-    """Within it both signals raise ``Interrupted``, so that what is open is closed."""
+    """Raise ``Interrupted`` on both signals, so that open resources are closed."""
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
@@ -123,7 +123,7 @@ def raising_interrupted() -> Generator[None]:
 
 @contextmanager
 def signal_handler(handler: Handler) -> Generator[None]:
-    """Within it both signals go to ``handler``; behind it to whom they went before."""
+    """Send both signals to ``handler`` and restore the old handlers at exit."""
     before = dict[int, Any]()
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:

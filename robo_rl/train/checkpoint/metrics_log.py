@@ -1,7 +1,7 @@
-"""What a running stage writes down: ``metrics.jsonl``.
+"""Writes and reads ``metrics.jsonl`` of a stage.
 
-A metrics file holds one JSON object a line, its ``step`` never falling; a resumed stage cuts it
-back to its checkpoint first, so no step is in it twice.
+The file holds one JSON object per line, with non-decreasing ``step``. A resumed stage first
+truncates the file to its checkpoint, so each step occurs once.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from robo_rl.core.errors import CheckpointError, DataError
 
 
 class MetricsLogger:
-    """Appends lines to a metrics file, each on the disk before the call returns.
+    """Appends lines to a metrics file; each line is on disk before the call returns.
 
-    Opening drops a last line that a killed process left torn.
+    Opening drops an incomplete last line of a killed process.
 
     Args:
-        path: The file; it and its directory are made where they are missing.
+        path: The file; it and its directory are created if missing.
 
     Raises:
-        DataError: A line that is not the last is damaged.
+        DataError: A line other than the last is damaged.
         CheckpointError: The file cannot be written.
     """
 
@@ -39,14 +39,14 @@ class MetricsLogger:
         self.truncate_after(math.inf)
 
     def log(self, metrics: Mapping[str, SupportsFloat]) -> None:
-        """Append one line; numbers that are not finite are written as null.
+        """Append one line; non-finite numbers are written as null.
 
         Args:
-            metrics: Name → number, ``step`` among them.
+            metrics: Name → number, including ``step``.
 
         Raises:
             ValueError: ``step`` is missing or lower than that of the last line.
-            CheckpointError: The file cannot be written; it is as it was.
+            CheckpointError: The file cannot be written; it is unchanged.
         """
         step = float(metrics.get("step", math.nan))
         if not step >= self._step:
@@ -57,7 +57,7 @@ class MetricsLogger:
         self._step = step
 
     def truncate_after(self, step: float) -> None:
-        """Drop all lines of later steps, so that a stage resumed at ``step`` logs none twice."""
+        """Drop all lines after ``step``, so that a resumed stage logs no step twice."""
         end, self._step = 0, -math.inf
         for line_end, metrics in _lines(self.path):
             if metrics["step"] > step:
@@ -68,10 +68,10 @@ class MetricsLogger:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """All lines of a metrics file, null as NaN; a last line still being written is left out.
+    """Return all lines of a metrics file, null as NaN, without an incomplete last line.
 
     Raises:
-        DataError: A line that is not the last is damaged, or there is no such file.
+        DataError: A line other than the last is damaged, or the file is missing.
     """
     return [metrics for _, metrics in _lines(path)]
 
@@ -86,7 +86,7 @@ def _writing(path: Path) -> Generator[None]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """(Offset behind the line, its metrics) of every line but a torn last one."""
+    """Yield (offset after the line, its metrics) of every line except an incomplete last one."""
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError as error:
@@ -107,7 +107,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def _parse(line: bytes) -> dict[str, float] | None:
-    """The metrics of a whole line, None if it is torn or damaged."""
+    """Return the metrics of a complete line; None if it is incomplete or damaged."""
     if not line.endswith(b"\n"):
         return None
     try:

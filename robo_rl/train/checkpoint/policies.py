@@ -1,4 +1,4 @@
-"""Policies on disk: a checkpoint directory that rebuilds without the experiment that made it."""
+"""Saves and loads policies; a checkpoint rebuilds without the experiment's config."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from robo_rl.train.checkpoint import files as checkpoint
 
 
 def save_policy(directory: Path, policy: DenoisingPolicy) -> Path:
-    """Write a policy; returns its directory.
+    """Write a policy and return its directory.
 
     Raises:
-        CheckpointError: It could not be written.
+        CheckpointError: It cannot be written.
     """
     checkpoint.save(directory, dict(policy.state_dict()), policy_meta(policy))
     return directory
 
 
 def load_policy(directory: Path, device: torch.device | str = "cpu") -> DenoisingPolicy:
-    """The policy of ``save_policy`` on a device, in evaluation mode.
+    """Load a policy of ``save_policy`` onto a device, in evaluation mode.
 
     Raises:
-        CheckpointError: Missing, damaged, or weights that do not fit.
+        CheckpointError: The checkpoint is missing or damaged, or the weights do not fit.
     """
     tensors, meta = checkpoint.load(directory)
     return policy_from_meta(meta, tensors).eval().to(device)
 
 
 def weights_digest(module: nn.Module) -> str:
-    """Of all tensors of a policy, or of another module, by name; sixteen hexadecimal digits."""
+    """Return a hash of all tensors of a module by name, as sixteen hexadecimal digits."""
     found = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
@@ -44,10 +44,10 @@ def weights_digest(module: nn.Module) -> str:
 
 
 def check_distillable(cfg: DenoisingPolicy.Config, why: str) -> None:
-    """Evaluating such a policy must be a map of the observation and one draw of noise.
+    """Check that evaluation is a function of the observation and one draw of noise.
 
     Raises:
-        ConfigError: It draws noise on its way.
+        ConfigError: The policy draws noise along its chain.
     """
     if cfg.eval_is_deterministic:
         return
@@ -60,10 +60,10 @@ def check_distillable(cfg: DenoisingPolicy.Config, why: str) -> None:
 
 
 def check_trains_all_steps(policy: DenoisingPolicy) -> None:
-    """What is improved must be what acts: all of its denoising steps.
+    """Check that all denoising steps of the policy run on the trainable network.
 
     Raises:
-        ConfigError: Its first steps run on weights that were put aside when RL began.
+        ConfigError: Its first steps run on the reference network, frozen when RL began.
     """
     if policy.reference_net is not None and policy.cfg.finetune_steps:
         raise ConfigError(

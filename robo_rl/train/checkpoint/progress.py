@@ -1,4 +1,4 @@
-"""What a running stage shows: one line on how far it is, how fast, and how long it takes yet."""
+"""Progress line of a running stage: count, rate and time left."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _BAR_CHARS = 24
 
 
 class Progress:
-    """One live line on a terminal; elsewhere a plain line every ten seconds, and one at the end.
+    """A live line on a terminal; otherwise a plain line every ten seconds and one at the end.
 
-    Use as a context manager. Rate and time left count from the first ``update`` on, so that a
-    resumed stage does not claim work that it found done.
+    Use it as a context manager. Rate and time left count from the first ``update``, so a resumed
+    stage does not count earlier work.
 
     Args:
         total: Number of units to be done.
-        label: What is being done.
-        unit: What is counted, in the plural.
-        console: Where to; standard error by default, so that output can be piped.
-        clock: Seconds that never run backwards.
+        label: Label of the line.
+        unit: Name of the units, in the plural.
+        console: Console to write to; standard error by default.
+        clock: Monotonic clock in s.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Progress:
             self._live.stop()
 
     def update(self, done: int, total: int | None = None, /, **shown: float) -> None:
-        """Say that ``done`` units are done, and show a few numbers beside.
+        """Set the number of finished units and show numbers beside it.
 
         Args:
-            done: Of the total.
-            total: What it is taken for by now; by default what it was.
+            done: Number of finished units.
+            total: New total; None keeps the old one.
             shown: Number by name.
         """
         self._done, self._total = done, self._total if total is None else total
@@ -102,7 +102,7 @@ class Progress:
         return " · ".join([count, *pace, *numbers])
 
     def _pace(self) -> list[str]:
-        """Rate and time left, as far as they are known."""
+        """Return rate and time left, as far as they are known."""
         if self._first is None or self._done <= self._first[0]:
             return []
         elapsed = max(1e-9, self._clock() - self._first[1])
@@ -117,12 +117,12 @@ def _number(value: float) -> str:
 
 
 def running_mean(mean: float, value: float) -> float:
-    """A running mean for the reader, over some fifty values; NaN before the first."""
+    """Return a running mean over about fifty values, for display; NaN before the first."""
     return value if mean != mean else 0.98 * mean + 0.02 * value
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a reader wants them: ``12 s``, ``35 min``, ``2 h 5 min``."""
+    """Format seconds for a reader: ``12 s``, ``35 min``, ``2 h 5 min``."""
     if seconds < 100:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes = round(seconds / 60)

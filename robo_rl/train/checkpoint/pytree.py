@@ -1,13 +1,13 @@
-"""Nested state as flat tensors and JSON, and back, exactly: optimisers, generators, env snapshots.
+"""Converts nested state to flat tensors and JSON, and back, exactly.
 
-Plain JSON values stand for themselves; whatever JSON cannot say is an object with one key that
-begins with ``$``:
+Plain JSON values stand for themselves. Other values are objects with one key that begins with
+``$``:
 
     {"$tensor": "policy/net.weight"}   a tensor, by its name
     {"$array": "rng/keys"}             a numpy array, by the name of its tensor
     {"$tuple": [...]}                  a tuple
-    {"$items": [[key, value], ...]}    a dict whose keys are not all strings, or look like these
-    {"$float": "nan"}                  a float that JSON has no word for
+    {"$items": [[key, value], ...]}    a dict with other keys than strings, or with a ``$`` key
+    {"$float": "nan"}                  a float that JSON cannot represent
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from robo_rl.core.errors import CheckpointError
 
 
 def flatten(tree: Any) -> tuple[dict[str, Tensor], Any]:
-    """Split nested state.
+    """Split nested state into tensors and JSON.
 
     Args:
         tree: Dicts, lists and plain tuples of tensors, numpy arrays, numbers, strings, booleans
@@ -34,17 +34,17 @@ def flatten(tree: Any) -> tuple[dict[str, Tensor], Any]:
         Tensors by their path, and JSON that refers to them.
 
     Raises:
-        CheckpointError: Something else is in it; its path is named.
+        CheckpointError: It contains another type; the message names its path.
     """
     tensors: dict[str, Tensor] = {}
     return tensors, _encode(tree, "", tensors)
 
 
 def unflatten(tensors: Mapping[str, Tensor], doc: Any) -> Any:
-    """Put together what ``flatten`` split.
+    """Rebuild the state that ``flatten`` split.
 
     Raises:
-        CheckpointError: A tensor is missing, or the JSON is of no known form.
+        CheckpointError: A tensor is missing, or the JSON is malformed.
     """
     try:
         return _decode(tensors, doc)
@@ -53,7 +53,7 @@ def unflatten(tensors: Mapping[str, Tensor], doc: Any) -> Any:
 
 
 def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous CPU tensors that share no memory, which safetensors refuses."""
+    """Return contiguous CPU tensors without shared memory, as safetensors requires."""
     out: dict[str, Tensor] = {}
     taken: set[int] = set()
     for name, tensor in tensors.items():

@@ -1,4 +1,4 @@
-"""Gradient steps that survive a kill: a learner, its generator and its running means, kept."""
+"""Resumable gradient steps: checkpoints hold the learner, its generator and running means."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def take_steps(
     checkpoint_every: int = 1000,
     log_every: int | None = None,
 ) -> dict[str, float]:
-    """Take the steps that are left of ``total``; returns running means of what they gave.
+    """Take the remaining steps of ``total`` and return the running means of their metrics.
 
     Args:
-        folder: Where checkpoints and ``metrics.jsonl`` lie, its own.
-        what: What it is called while it runs.
-        total: Steps in all.
-        learner: Trained by ``step``.
-        generator: All that ``step`` draws from.
-        step: One step; returns its figures, the same names each time; scalars may be on a GPU.
+        folder: Folder of the checkpoints and ``metrics.jsonl``.
+        what: Label of the progress line.
+        total: Number of steps in total.
+        learner: Learner that ``step`` trains.
+        generator: Source of all random draws of ``step``.
+        step: Takes one step and returns its metrics; tensors are scalars on any device.
         checkpoint_every: Steps between checkpoints.
         log_every: Steps between lines of ``metrics.jsonl``; by default a twentieth of ``total``, at
             most 100.
 
     Raises:
-        Interrupted: A signal has come; the steps up to there are saved.
+        Interrupted: A signal arrived; all finished steps are saved.
     """
     series = CheckpointSeries(folder / "ckpt", device=generator.device.type)
     done, means = 0, RunningMeans()

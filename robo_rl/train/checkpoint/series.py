@@ -1,4 +1,4 @@
-"""The numbered checkpoints of a run, ``ckpt/000123``: the newest that is whole is gone on from."""
+"""Numbered checkpoints of a run, ``ckpt/000123``; training resumes from the newest whole one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NUMBERED = re.compile(r"\d{6,}")
 
 
 def latest(root: Path) -> tuple[Path, Checkpoint] | None:
-    """The newest readable one of the numbered checkpoints in ``root``, None where there are none.
+    """Return the newest readable checkpoint in ``root``; None without checkpoints.
 
-    A damaged one is passed over with a warning.
+    A damaged checkpoint is skipped with a warning.
 
     Raises:
         CheckpointError: There are checkpoints, and none can be read.
@@ -49,35 +49,35 @@ class CheckpointSeries:
     """Numbered checkpoints of a training run, of which the last few are kept.
 
     Args:
-        root: Directory of them all, ``runs/…/ckpt``; one process at a time writes there.
-        keep: How many to keep; at least 2, so that there is one to go back to.
-        device: Type of that on which the run computes. Its random streams cannot go on on another.
+        root: Directory of the checkpoints, ``runs/…/ckpt``; only one process may write there.
+        keep: Number of kept checkpoints, at least 2, so that one remains if the newest is damaged.
+        device: Device type of the run. Its random streams cannot continue on another type.
     """
 
     def __init__(self, root: Path, keep: int = 3, device: str = _HOST) -> None:
         self.root, self.keep, self.device = Path(root), max(keep, 2), device
 
     def save(self, step: int, state: Any) -> Path:
-        """Save nested state (see ``tree.flatten``) as number ``step``.
+        """Save nested state (see ``pytree.flatten``) as number ``step``.
 
         Raises:
-            CheckpointError: It could not be written; the earlier ones are untouched.
+            CheckpointError: It cannot be written; the earlier checkpoints are unchanged.
         """
         if self.root.is_dir():
             remove_temporary(self.root)
         tensors, meta = flatten(state)
         path = save(self.root / f"{step:06d}", tensors, {"state": meta, "device": self.device})
         for old in _numbered(self.root)[: -self.keep]:
-            with contextlib.suppress(OSError):  # one that stays does no harm
+            with contextlib.suppress(OSError):  # a checkpoint that remains does no harm
                 discard(old)
         return path
 
     def load_latest(self) -> Any:
-        """The state of the newest readable one; None where there is none at all.
+        """Return the state of the newest readable checkpoint; None without checkpoints.
 
         Raises:
-            CheckpointError: There are checkpoints, and none can be read, or the newest is of a run
-                on another device.
+            CheckpointError: There are checkpoints, and none can be read, or the newest was made on
+                another type of device.
         """
         found = latest(self.root)
         if found is None:
@@ -95,7 +95,7 @@ class CheckpointSeries:
 
 
 def _numbered(root: Path) -> list[Path]:
-    """The numbered checkpoints in root, oldest first."""
+    """Return the numbered checkpoints in ``root``, oldest first."""
     if not root.is_dir():
         return []
     names = {final_name(path) for path in root.iterdir() if path.is_dir()}

@@ -1,1 +1,1 @@
-"""Demonstrations and logged episodes in training."""
+"""Demonstrations and logged episodes for training."""

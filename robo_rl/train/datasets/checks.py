@@ -1,4 +1,4 @@
-"""What a dataset must hold for values to be learnt from it, told before training starts."""
+"""Checks before training that values can be learnt from a dataset."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from robo_rl.train.datasets.spec_checks import demand_same_arrays
 
 
 def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:
-    """Demand that a policy's observations and actions are those of the data.
+    """Check that the policy's observations and actions equal those of the data.
 
     Raises:
-        DataError: Another robot's, or of other arrays; each that differs is named.
+        DataError: Some differ; the message names them.
     """
     ours = {"act": policy.act_spec, **policy.obs_spec.items}
     theirs = {"act": store.act_spec, **store.obs_spec.items}
@@ -26,10 +26,10 @@ def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:
 
 
 def check_obs_recorded(store: ZarrStore, obs_spec: ObsSpec) -> None:
-    """Demand that a classifier's observations are in the data; further ones do no harm.
+    """Check that the data contain a classifier's observations; others are allowed.
 
     Raises:
-        DataError: They are others; each that differs is named.
+        DataError: Some differ; the message names them.
     """
     theirs = {name: spec for name, spec in store.obs_spec.items.items() if name in obs_spec.items}
     hint = "take a dataset of the same robot and task, or learn success from one of this one"
@@ -37,14 +37,14 @@ def check_obs_recorded(store: ZarrStore, obs_spec: ObsSpec) -> None:
 
 
 def check_outcomes_differ(store: ZarrStore, *parts: WindowDataset) -> None:
-    """Demand rewards that differ, and actions that do; warn where no episode failed, or all did.
+    """Check that rewards and actions vary; warn if all episodes succeeded or all failed.
 
     Args:
-        store: Where the data are.
-        parts: Of its episodes, each to be learnt from or judged by on its own.
+        store: Store of the data.
+        parts: Parts of its episodes, each for training or evaluation on its own.
 
     Raises:
-        DataError: All rewards of one are the same, or no element of the action ever changes.
+        DataError: All rewards of a part are equal, or no element of the action ever changes.
     """
     for part in parts:
         _demand_differences(store, part)
@@ -59,7 +59,7 @@ def check_outcomes_differ(store: ZarrStore, *parts: WindowDataset) -> None:
 
 
 def warn_limit_violations(store: ZarrStore) -> LimitViolations:
-    """Count the actions outside their limits, and warn of them.
+    """Count the actions outside their limits and warn about them.
 
     Raises:
         DataError: A chunk is damaged.
@@ -68,7 +68,7 @@ def warn_limit_violations(store: ZarrStore) -> LimitViolations:
     if found.rows:
         hint = (
             "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"
-            " out of the scale with `stages.bc.modes={act: quantile}`"
+            " out of the scale with `stages.bc.normalization={act: quantile}`"
         )
         warnings.warn(f"{store.path}: {found}; {hint}", Notice, stacklevel=2)
     return found

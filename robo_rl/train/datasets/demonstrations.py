@@ -1,4 +1,4 @@
-"""What was logged, as decisions of a policy; handed to an algorithm that learns from them."""
+"""Passes logged episodes to an algorithm as decisions of a policy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
     """Give an algorithm the newest dataset as transitions of the policy's chunks.
 
     Args:
-        algo: Takes them or not.
-        policy: Whose chunks, histories and normaliser they are in.
-        context: Says whether there is a dataset.
+        algo: Algorithm; ``takes_demonstrations`` says whether it uses them.
+        policy: Policy that defines chunks, histories and normaliser.
+        context: Context of the stage, with the datasets.
 
     Raises:
-        ConfigError: There is no dataset, and settings of the algorithm ask for one.
-        DataError: The dataset is damaged, or not what the algorithm wants.
+        ConfigError: There is no dataset, and the algorithm's settings need one.
+        DataError: The dataset is damaged or unfit for the algorithm.
     """
     if not context.has_artifact("dataset"):
         _demand_none_needed(algo)
@@ -38,7 +38,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
 def policy_transitions(
     data: WindowDataset, policy: DenoisingPolicy, gamma: float
 ) -> dict[str, Tensor]:
-    """A dataset as decisions of a policy: its chunks, its normaliser; see ``dataset_transitions``."""
+    """Return a dataset as decisions with the policy's chunks and normaliser."""
     executed = policy.exec_horizon
     return dataset_transitions(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
 

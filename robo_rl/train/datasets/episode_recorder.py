@@ -1,7 +1,7 @@
-"""Whole episodes on their way into a store: recorded env by env, wave by wave, resumed anywhere.
+"""Records whole episodes to a store, env by env and wave by wave, and resumes anywhere.
 
-Shapes: B envs of a wave, L env steps of an episode. A wave is the first episode of every env; its
-seed depends on its index alone, so that what is missing is what would have followed.
+Shapes: B envs of a wave, L env steps of an episode. A wave is the first episode of every env. Its
+seed depends only on its index, so a resumed recording equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from robo_rl.train.checkpoint.progress import Progress
 from robo_rl.train.pipeline.stage import Context
 
 Episodes = list[dict[str, Any]]
-"""What ``ZarrStore.extend`` takes; ``meta`` says of each its wave and env."""
+"""Input of ``ZarrStore.extend``; ``meta`` holds each episode's wave and env."""
 
 
 def open_stage_store(
     context: Context, env: VecEnv, earlier: ZarrStore | None = None, **made_by: Any
 ) -> ZarrStore:
-    """The stage's dataset, begun or gone on with.
+    """Create the stage's dataset or open the unfinished one.
 
     Args:
-        context: Of the stage.
-        env: Whose observations and actions it holds.
-        earlier: What it begins with, if anything; the description is that one's then.
-        made_by: Kept in its description, beside the world.
+        context: Context of the stage.
+        env: Env with the observations and actions of the dataset.
+        earlier: Dataset to start from, with its description; None for an empty one.
+        made_by: Entries of the description, beside the world.
     """
     path = context.directory / "data.zarr"
     if path.exists():
@@ -46,7 +46,7 @@ def open_stage_store(
 
 
 def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:
-    """Share of a store's episodes that succeeded, those before ``after`` left out, for a report."""
+    """Return the success rate of the episodes from ``after`` on, in the format of reports."""
     total = len(store.episodes) - after
     good = sum(bool(record.success) for record in store.episodes[after:])
     low, high = wilson(good, total)
@@ -59,13 +59,13 @@ def record_waves(
     """Fill a store up to a number of episodes.
 
     Args:
-        store: May hold some already.
-        episodes: How many waves are to bring.
-        wave_of: Index of a wave → its episodes, never none, in the order of their envs.
-        after: Number of its episodes that come of no wave.
+        store: Store, possibly with some of the episodes.
+        episodes: Number of episodes from waves.
+        wave_of: Index of a wave → its episodes, at least one, in the order of their envs.
+        after: Number of leading episodes that are not from waves.
 
     Raises:
-        Interrupted: A signal has come; the episodes of the waves up to there are in the store.
+        Interrupted: A signal arrived; the episodes of all finished waves are in the store.
     """
     wave, first = _next(store, after)
     with Progress(episodes, "record", "episodes") as progress, between_updates() as pause:
@@ -78,7 +78,7 @@ def record_waves(
 
 
 def _next(store: ZarrStore, after: int) -> tuple[int, int]:
-    """Wave and env of the first episode that is not there yet, as far as the last one tells."""
+    """Return wave and env after those of the store's last episode."""
     if len(store.episodes) <= after:
         return 0, 0
     meta = cast("dict[str, int]", store.episodes[-1].meta)
@@ -86,7 +86,7 @@ def _next(store: ZarrStore, after: int) -> tuple[int, int]:
 
 
 class EpisodeRecorder:
-    """Keeps each env's steps until its first episode ends.
+    """Collects each env's steps until its first episode ends.
 
     Args:
         num_envs: B.
@@ -99,7 +99,7 @@ class EpisodeRecorder:
         self.steps: list[dict[str, Tensor]] = []
 
     def record_step(self, obs: dict[str, Tensor], act: Tensor, step: Step) -> None:
-        """One step of all envs; a lost world ends its episode before it."""
+        """Add one step of all envs; a lost world ends its episode before this step."""
         columns = {f"obs/{name}": tensor.clone() for name, tensor in obs.items()}
         columns |= {"act": act.to(torch.float32), "rew": step.rew}
         columns |= {"terminated": step.terminated, "truncated": step.truncated}
@@ -109,7 +109,7 @@ class EpisodeRecorder:
         self.running &= ~(step.terminated | step.truncated)
 
     def episodes(self, seed: int, wave: int) -> Episodes:
-        """One an env that has any step."""
+        """Return one episode for each env with at least one step."""
         columns = {
             name: np.stack([step[name].numpy() for step in self.steps]) for name in self.steps[0]
         }
@@ -119,19 +119,19 @@ class EpisodeRecorder:
 
     def _episode(self, columns: dict[str, Any], env: int) -> dict[str, Any]:
         rows = {name: column[: int(self.length[env]), env] for name, column in columns.items()}
-        rows["truncated"][-1] = not rows["terminated"][-1]  # also where the world was lost
+        rows["truncated"][-1] = not rows["terminated"][-1]  # also for a lost world
         obs = {name[4:]: rows.pop(name) for name in list(rows) if name.startswith("obs/")}
         return {"obs": obs, **rows, "success": bool(self.success[env])}
 
 
 class RecordedEnv:
-    """A ``VecEnv`` that records the first episode of every env since it was reset.
+    """A ``VecEnv`` that records the first episode of every env since the last reset.
 
-    It keeps actions as the env carries them out, within the limits, and offers no open-loop
-    rollout, so that a chunk is stepped, and recorded, action by action.
+    It records actions as executed, clamped to their limits. It has no open-loop rollout, so chunks
+    are stepped and recorded action by action.
 
     Args:
-        env: Whose; it stays the caller's to close.
+        env: The env to record; the caller closes it.
     """
 
     def __init__(self, env: VecEnv) -> None:
@@ -145,7 +145,7 @@ class RecordedEnv:
         self._high = torch.tensor(high) if high else None
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start new episodes, and the record anew."""
+        """Start new episodes and a new record."""
         self.recorder = EpisodeRecorder(self.num_envs)
         self._obs = self.env.reset(seed)
         return self._obs

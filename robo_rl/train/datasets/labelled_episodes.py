@@ -1,4 +1,4 @@
-"""Episodes that are marked as succeeded or failed, as a classifier of success wants them.
+"""Splits episodes with success labels for a success classifier.
 
 Shapes: N rows of a part, E episodes of it, L rows of an episode.
 """
@@ -20,12 +20,12 @@ from robo_rl.data.store.zarr_store import ZarrStore
 
 
 class SplitFractions(ConfigModel):
-    """Shares of the episodes by which one calibrates and tests; from the rest one learns."""
+    """Fractions of the episodes for calibration and test; the rest is for training."""
 
     calibration: float = Field(default=0.2, gt=0.0, lt=1.0)
-    """Share of the episodes that calibrates."""
+    """Fraction of the episodes for calibration."""
     test: float = Field(default=0.3, gt=0.0, lt=1.0)
-    """Share of the episodes that tests."""
+    """Fraction of the episodes for the test."""
 
     @model_validator(mode="after")
     def _some_are_left(self) -> SplitFractions:
@@ -35,7 +35,7 @@ class SplitFractions(ConfigModel):
 
 
 class LabelledEpisodes(NamedTuple):
-    """Some episodes.
+    """A part of the episodes.
 
     Args:
         data: Their observations.
@@ -51,7 +51,7 @@ class LabelledEpisodes(NamedTuple):
 
 
 class Splits(NamedTuple):
-    """Three parts, episodes of both kinds in each; and how many episodes are in none."""
+    """Three parts, each with both outcomes, and the number of left-out episodes."""
 
     train: LabelledEpisodes
     calibration: LabelledEpisodes
@@ -66,14 +66,14 @@ def split_episodes(
     hold: int,
     generator: torch.Generator,
 ) -> Splits:
-    """Deal a dataset's episodes out, those that succeeded and those that failed each by the shares.
+    """Split a dataset's episodes, stratified by outcome.
 
-    The task is done in the last ``hold`` rows of an episode that succeeded and terminated. One that
-    succeeded and went on does not say when it did, and is left out.
+    The task is done in the last ``hold`` rows of an episode that succeeded and terminated. An
+    episode that continued after success does not show when it succeeded, and is left out.
 
     Raises:
-        DataError: Observations are no real numbers, or not finite; all episodes are of one kind, or
-            too few are of either.
+        DataError: Observations are not real numbers or not finite, all episodes have one outcome,
+            or an outcome has too few episodes.
     """
     check_numeric_obs(store)
     kinds, left_out = _kinds(store)
@@ -97,19 +97,19 @@ def split_episodes(
 def map_episodes(
     data: WindowDataset, lengths: Sequence[int], ask: Callable[[dict[str, Tensor]], Tensor]
 ) -> list[Tensor]:
-    """What is said of every episode's rows (L,), asked one episode at a time.
+    """Apply a function to every episode's rows (L,), one episode at a time.
 
-    So that an answer does not depend on which episodes it is asked beside.
+    An episode's result thus does not depend on the other episodes.
     """
     rows = torch.arange(len(data)).split(list(lengths))
     return [ask(data.windows(part).obs) for part in rows]
 
 
 def check_numeric_obs(store: ZarrStore) -> None:
-    """Demand that all observations are real numbers.
+    """Check that all observations are real numbers.
 
     Raises:
-        DataError: Some are pictures, or otherwise of integers; they are named.
+        DataError: Some are images or other integers; the message names them.
     """
     items = store.obs_spec.items.items()
     others = [f"'{name}' {spec.dtype}" for name, spec in items if "float" not in spec.dtype]
@@ -124,10 +124,10 @@ def check_numeric_obs(store: ZarrStore) -> None:
 
 
 def _kinds(store: ZarrStore) -> tuple[tuple[list[int], list[int]], int]:
-    """Numbers of the episodes that ended with success, and of those that failed; the others' count.
+    """Return the indices of terminated successes and of failures, and the number of other episodes.
 
     Raises:
-        DataError: There are none of one kind.
+        DataError: An outcome has no episodes.
     """
     records = store.episodes
     stops = np.cumsum([record.length for record in records], dtype=np.int64)

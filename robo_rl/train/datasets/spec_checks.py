@@ -1,4 +1,4 @@
-"""What was made elsewhere must be of the world that it is taken into."""
+"""Checks that loaded datasets and policies match the experiment's world and specs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _HINT = "it is of another task, robot or env: set those of the experiment to wha
 
 
 def world_changes(world: Mapping[str, str], context: Context) -> dict[str, str]:
-    """``made_in_another_world`` for a report: in what that one differs from the experiment's.
+    """Return ``world_changes`` for a report: differences between a world and the experiment's.
 
-    What was made there may be taken up all the same, for another robot's gains or a slow line, with
-    a warning; what was measured there says nothing of here. Nothing where they do not differ, or
-    nobody knows.
+    Artifacts of another world may be loaded, for example for other gains of a robot; a warning says
+    so. Measurements of another world do not hold here. The result is empty without differences, or
+    if the world was not recorded.
 
     Args:
-        world: Parts of that in which it was made, see ``world_digest``.
-        context: Of the stage that takes it up.
+        world: Parts of the world in which the artifact was made, see ``world_digest``.
+        context: Context of the stage that loads it.
     """
     found = describe_changes(world, world_of(context.experiment)) if world else ""
     if not found:
@@ -34,16 +34,16 @@ def world_changes(world: Mapping[str, str], context: Context) -> dict[str, str]:
 
 
 def check_same_specs(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:
-    """Observations and actions must be those of the env.
+    """Check that observations and actions match those of the env.
 
     Args:
-        where: What they are of, for the error.
-        obs_spec: Its observations; further ones than the env has do no harm.
+        where: Path of the artifact, for the error.
+        obs_spec: Its observations; observations that the env lacks are allowed.
         act_spec: Its actions.
-        env: In which it is to be used.
+        env: Env in which it is to be used.
 
     Raises:
-        DataError: Some are others, or missing.
+        DataError: Some differ or are missing.
     """
     ours: dict[str, TensorSpec] = {"act": env.act_spec, **env.obs_spec.items}
     theirs = {name: spec for name, spec in obs_spec.items.items() if name in ours}
@@ -57,17 +57,17 @@ def demand_same_arrays(
     what: str,
     hint: str,
 ) -> None:
-    """Two sets of arrays must be the same.
+    """Check that two sets of array specs are equal.
 
     Args:
-        where: What ``theirs`` are of, for the error.
-        ours: What is wanted, by name.
-        theirs: What is there.
-        what: Whose ``ours`` are: 'the env has'.
-        hint: What to do.
+        where: Path of ``theirs``, for the error.
+        ours: Expected specs by name.
+        theirs: Found specs by name.
+        what: Subject and verb of ``ours`` in the message: 'the env has'.
+        hint: Hint of the error.
 
     Raises:
-        DataError: They are not; each that differs is named, with the fields that do.
+        DataError: They differ; the message names each array and its differing fields.
     """
     apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if apart:
@@ -82,7 +82,7 @@ def demand_same_arrays(
 
 
 def _fields_apart(ours: TensorSpec | None, theirs: TensorSpec | None) -> tuple[str, str]:
-    """Of two that are not the same, the fields in which they differ."""
+    """Return the differing fields of two unequal specs as text."""
     sides = [{} if spec is None else spec.model_dump() for spec in (ours, theirs)]
     apart = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
     shown = [

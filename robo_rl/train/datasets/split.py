@@ -1,4 +1,4 @@
-"""Which episodes are learnt from and which are set apart to judge what was learnt."""
+"""Splits episodes into a training part and a held-out evaluation part."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from robo_rl.core.seeding import make_generator
 
 
 def split(number: int, share: float, seed: int) -> tuple[set[int], set[int]]:
-    """Of so many episodes, those to learn from and those to judge by; without a share both are all.
+    """Return the indices of training and held-out episodes; both are all without a share.
 
-    One in so many, from a place that is drawn, so that where episodes are put behind others, these
-    stay on their sides.
+    Held-out episodes are evenly spaced from a random offset. So appended episodes do not move the
+    others to the other part.
 
     Raises:
-        DataError: There are too few for either side to have one.
+        DataError: There are too few episodes for both parts.
     """
     if not share:
         return set(range(number)), set(range(number))

@@ -1,4 +1,4 @@
-"""Numbers of what a classifier of success says: of rows, of episodes, and beside marks.
+"""Metrics of a success classifier: per row, per episode, and against labels.
 
 Shapes: E episodes, L rows of one.
 """
@@ -19,11 +19,11 @@ _RESAMPLES = 500
 
 
 def row_metrics(log_odds: Sequence[Tensor], done: Sequence[Tensor]) -> dict[str, Any]:
-    """AUROC, ECE and Brier's score of rows, and Brier's of who always says their share.
+    """Return AUROC, ECE and Brier score of rows, and the Brier score of the constant base rate.
 
     Args:
         log_odds: E of (L,).
-        done: E of (L,) bool, rows of both kinds among them.
+        done: E of (L,) bool, with rows of both classes.
     """
     every = torch.cat(list(done))
     share = every.double().mean().expand(len(every))
@@ -37,7 +37,7 @@ def row_metrics(log_odds: Sequence[Tensor], done: Sequence[Tensor]) -> dict[str,
 
 
 def episode_metrics(marked: Tensor, told: Tensor) -> dict[str, Any]:
-    """Recall, specificity, and precision where anything is called a success, of (E,) bool each."""
+    """Return recall, specificity, and precision if any success is predicted; (E,) bool each."""
     found = {
         "recall": proportion(int((marked & told).sum()), int(marked.sum())),
         "specificity": proportion(int((~marked & ~told).sum()), int((~marked).sum())),
@@ -48,7 +48,7 @@ def episode_metrics(marked: Tensor, told: Tensor) -> dict[str, Any]:
 
 
 def label_agreement(marked: Tensor, told: Tensor) -> dict[str, Any]:
-    """Agreement of labels with marks, (E,) bool each, and the counts that it is of."""
+    """Return the agreement of predicted with given labels, (E,) bool each, and the counts."""
     return {
         "agreement": proportion(int((marked == told).sum()), len(marked)),
         "both_succeeded": int((marked & told).sum()),
@@ -59,7 +59,7 @@ def label_agreement(marked: Tensor, told: Tensor) -> dict[str, Any]:
 
 
 def proportion(good: int, total: int) -> dict[str, Any]:
-    """A share with Wilson's interval, as reports have it."""
+    """Return a fraction with Wilson's interval, in the format of reports."""
     low, high = wilson(good, total)
     return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
 
@@ -67,11 +67,11 @@ def proportion(good: int, total: int) -> dict[str, Any]:
 def _measured(
     measure: Callable[[Tensor, Tensor], float], log_odds: Sequence[Tensor], done: Sequence[Tensor]
 ) -> dict[str, Any]:
-    """A measure of rows with the basic bootstrap's interval, episodes drawn within either kind.
+    """Return a row metric with a basic bootstrap interval over episodes, stratified by outcome.
 
-    2θ − q of the resamples' quantiles (Davison & Hinkley 1997, eq. 5.6), held to [0, 1] and to hold
-    the value: an ECE of resamples is larger than that of the rows themselves, which percentiles
-    would not mend. Where no row is told wrong it has no width.
+    The interval is 2θ − q of the resamples' quantiles (Davison & Hinkley 1997, eq. 5.6). It is
+    clipped to [0, 1] and contains the value. The ECE of resamples is larger than that of the rows,
+    a bias that percentiles would keep. The width is 0 if every row is classified correctly.
     """
 
     def of(chosen: Sequence[int]) -> float:

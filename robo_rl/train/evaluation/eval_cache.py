@@ -1,8 +1,8 @@
-"""Evaluations that a run has made already: one policy, one protocol, one set of episodes.
+"""Cache of evaluations in a run: one policy, one protocol, one set of episodes.
 
-Stages ask for the same more than once: what a stage leaves is what the next one begins with. An
-evaluation follows from its policy and its protocol, so that it is made once and kept with the stage
-that made it, and goes when that goes; whoever asks from outside a run has it made anew.
+Consecutive stages evaluate the same policy more than once. An evaluation is determined by its
+policy and protocol, so its result is stored in the folder of the stage that made it. Evaluations
+outside a run are not cached.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TENSORS = {
 
 
 class EvalCache:
-    """What is known of one policy under one protocol.
+    """Cached evaluations of one policy under one protocol.
 
     Args:
-        folders: Of the stage that asks, and of those before it.
-        policy: As it is evaluated.
+        folders: Folders of the stage that evaluates, and of the stages before it.
+        policy: The policy under evaluation.
         protocol: Episodes and seeds.
-        protocol_hash: Of all that fixes the world.
-        device: Type of that on which the policy acts, whose noise is its own.
+        protocol_hash: Hash of all that defines the evaluation.
+        device: Device type of the policy; each type draws its own noise.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class EvalCache:
         self.paths = [folder / FOLDER / f"{digest(fixed)}.json" for folder in folders]
 
     def read(self) -> EvalResult | None:
-        """The evaluation, if it has been made and is whole."""
+        """Return the cached evaluation, or None if it is missing or damaged."""
         return next((found for path in self.paths if (found := self._read(path))), None)
 
     def write(self, result: EvalResult) -> None:
-        """One that was made."""
+        """Store an evaluation."""
         path, body = (
             self.paths[0],
             {name: getattr(result, name).tolist() for name in _TENSORS} | {"lost": result.lost},
@@ -78,6 +78,6 @@ class EvalCache:
                 name: torch.tensor(found[name], dtype=kind) for name, kind in _TENSORS.items()
             }
         except (OSError, ValueError, KeyError, TypeError):
-            return None  # made anew, which costs time alone
+            return None  # a damaged entry only costs a new evaluation
         protocol, measure = self._hash, self._protocol.measure
         return EvalResult(**tensors, protocol=protocol, measure=measure, lost=found["lost"])

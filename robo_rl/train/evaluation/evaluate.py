@@ -1,4 +1,4 @@
-"""Evaluation under a fixed protocol whose hash stands beside every number.
+"""Evaluation under a fixed protocol, with the protocol's hash in every number.
 
 Shapes: N episodes, B envs, To history, H horizon, A act_dim.
 """
@@ -22,25 +22,25 @@ from robo_rl.stats.intervals import Interval, wilson
 from robo_rl.stats.paired_tests import Comparison, paired_change, paired_noninferiority
 
 Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
-"""(observations name → (B, To, …), source of the chain's noise) → action chunk (B, H, A)."""
+"""(observations name → (B, To, …), generator of the chain's noise) → action chunk (B, H, A)."""
 
 Measure = Literal["success", "return"]
-"""What an experiment is judged by; ``return`` is for envs that define no success."""
+"""The measure that gates compare; ``return`` is for envs that define no success."""
 
 RETURN = "reward"
-"""The unit of returns, measured ones and estimates alike."""
+"""Unit of measured and estimated returns."""
 
 _TRIES = 2
-"""How often a wave is run again in which a process died."""
+"""How often a wave is run again after the death of a process."""
 
 
 class EvalProtocol(ConfigModel):
-    """How many episodes, from which seeds, how many at once, and what is judged of them.
+    """Number of episodes, seed, number of envs, and measure.
 
-    Each of the ``episodes`` starts from a state that depends on ``seed`` and its index alone, so
-    two policies under one protocol meet the same starts. ``num_envs`` run at once; it is part of
-    the protocol because start states are drawn env by env. ``measure`` is what gates compare; the
-    episodes are the same whichever it is, so it is no part of the hash.
+    Each of the ``episodes`` starts from a state that depends only on ``seed`` and its index. So two
+    policies under one protocol have the same start states. ``num_envs`` is part of the protocol
+    because start states are drawn env by env. ``measure`` selects what gates compare. It does not
+    change the episodes and is not part of the hash.
     """
 
     episodes: int = Field(default=200, ge=1)
@@ -50,20 +50,20 @@ class EvalProtocol(ConfigModel):
     num_envs: int = Field(default=100, ge=1)
     """Envs that are stepped at once."""
     measure: Measure = "success"
-    """What gates compare."""
+    """Measure that gates compare: ``success`` or ``return``."""
 
 
 class EvalResult(NamedTuple):
-    """What was measured.
+    """Result of an evaluation.
 
     Args:
         success: (N,) bool, whether the episode succeeded at any step.
         returns: (N,) sums of rewards.
         lengths: (N,) int64, env steps.
-        protocol: Hash of all that fixes the evaluation.
-        measure: What gates compare.
-        lost: How many episodes ended because their world was lost (see ``ChunkStep``), and count as
-            they stood then; those whose process died have been run again before.
+        protocol: Hash of all that defines the evaluation.
+        measure: Measure that gates compare.
+        lost: Number of episodes that ended with the loss of their world (see ``ChunkStep``). They
+            count with their state at that time. Episodes of a dead process are run again first.
     """
 
     success: Tensor
@@ -75,7 +75,7 @@ class EvalResult(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Share of successes."""
+        """The success rate."""
         return float(self.success.double().mean())
 
     @property
@@ -94,18 +94,18 @@ class EvalResult(NamedTuple):
         return stratified_bootstrap(self.returns.double().numpy(), lambda x: float(np.mean(x)))
 
     def numbers(self) -> dict[str, Any]:
-        """The success rate as reports keep it."""
+        """Return the success rate in the format of reports."""
         return self._number(self.rate, self.interval, "1")
 
     def return_numbers(self) -> dict[str, Any]:
-        """The mean return, likewise."""
+        """Return the mean return in the format of reports."""
         return self._number(self.mean_return, self.return_interval, RETURN)
 
     def report_numbers(self, pattern: str = "{}") -> dict[str, dict[str, Any]]:
-        """All of it for a report: ``return``, and ``success`` where that is what is judged.
+        """Return ``return`` for a report, and ``success`` if that is the measure.
 
         Args:
-            pattern: What to make of the two names, for example ``{}_before``.
+            pattern: Format of the two names, for example ``{}_before``.
         """
         found = {"success": self.numbers()} if self.measure == "success" else {}
         found["return"] = self.return_numbers()
@@ -119,13 +119,13 @@ class EvalResult(NamedTuple):
 
 
 def compare(new: EvalResult, ref: EvalResult, margin: float) -> Comparison:
-    """Test whether new is not worse than ref by more than a margin, both on the same starts.
+    """Test whether ``new`` is at most ``margin`` worse than ``ref``, on the same start states.
 
     Args:
-        new: Of the policy that is to pass.
-        ref: Of its reference, under the same protocol.
-        margin: Share of episodes where success is judged; share of the reference's mean return
-            where returns are.
+        new: Evaluation of the policy under test.
+        ref: Evaluation of its reference, under the same protocol.
+        margin: Fraction of episodes for success; fraction of the reference's mean return for
+            returns.
     """
     if new.measure == "success":
         return paired_noninferiority(new.success.numpy(), ref.success.numpy(), margin)
@@ -133,7 +133,7 @@ def compare(new: EvalResult, ref: EvalResult, margin: float) -> Comparison:
 
 
 def format_comparison(test: Comparison, measure: Measure) -> str:
-    """A comparison in one clause, for gates."""
+    """Format a comparison as one clause for a gate."""
     low, high = test.interval
     of = "" if measure == "success" else " of the mean return"
     interval = f"[{low:+.1%}, {high:+.1%}]"
@@ -146,13 +146,13 @@ def protocol_digest(
     exec_horizon: int,
     world: Mapping[str, str] | None = None,
 ) -> str:
-    """Hash of all that fixes an evaluation.
+    """Return the hash of all that defines an evaluation.
 
     Args:
         protocol: Seeds and episodes.
         env: Settings of task and env.
-        exec_horizon: After how many actions the policy is asked anew.
-        world: Its parts, see ``world_digest``; a hash without them does not cover the world.
+        exec_horizon: Number of executed actions per chunk.
+        world: Parts of the world, see ``world_digest``; without them the hash does not cover it.
     """
     fixed = {"eval": protocol.model_dump(exclude={"measure"}), "env": env}
     rest = {"world": dict(world)} if world else {}
@@ -171,7 +171,7 @@ def evaluate(
 ) -> EvalResult:
     """Run the first episode of every env, wave by wave, until N have ended.
 
-    Where a process died, its envs' episodes are taken from the same wave, run again.
+    After the death of a process the wave runs again, for the episodes of that process.
 
     Args:
         act: The policy under its evaluation sampler.
@@ -180,7 +180,7 @@ def evaluate(
         obs_horizon: To.
         exec_horizon: Actions executed of each chunk.
         protocol_hash: From ``protocol_digest``.
-        progress: Told the number of episodes that have ended.
+        progress: Called with the number of finished episodes.
     """
     waves: list[_Wave] = []
     done = 0
@@ -203,7 +203,7 @@ def evaluate(
 
 
 class _Wave(NamedTuple):
-    """(B,) each; ``lost`` with the world, ``died`` with the process that ran it."""
+    """(B,) each; ``lost`` marks a lost world, ``died`` a dead process."""
 
     success: Tensor
     returns: Tensor
@@ -213,7 +213,7 @@ class _Wave(NamedTuple):
 
 
 def _whole_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) -> _Wave:
-    """A wave in which no episode is missing that a process took along, or hardly ever one."""
+    """Run a wave, and run it again for the episodes of dead processes."""
     noise = generator.get_state()
     wave = _run_wave(act, env, seed, generator)
     for _ in range(_TRIES):
@@ -228,7 +228,7 @@ def _whole_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) 
 
 @torch.no_grad()
 def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) -> _Wave:
-    """One episode in every env; an env that has ended goes on, uncounted, until all have."""
+    """Run one episode in every env; finished envs are stepped, uncounted, until all have ended."""
     obs = env.reset(seed)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     success = torch.zeros_like(running)

@@ -1,4 +1,4 @@
-"""What a gate answers: pass, fail, or that the episodes that it has cannot tell."""
+"""Gates with three answers: pass, fail, or cannot tell with the given episodes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _ANSWERS: dict[str, GateAnswer] = {
     "cannot tell": "cannot tell",
 }
 EPISODES = "eval.episodes"
-"""The setting that gives most gates more episodes; what is trained does not depend on it."""
+"""The setting that gives most gates more episodes; training does not depend on it."""
 
 
 class Gate(ConfigModel):
-    """Whether a stage's result may be built upon.
+    """Whether later stages may use a stage's result.
 
     Args:
-        name: What is asked.
-        passed: Whether the stages behind it may begin.
-        detail: What was seen, in a clause.
-        waiver: Why it is passed over, where it is.
-        answer: What the evidence says; where it is not said, what ``passed`` says. A stage that
-            decides by itself what goes on may pass with another answer.
-        episodes_needed: How many episodes would tell at the same rates; None where that is not asked, or no
-            number would. See ``power``.
-        setting: Which setting asks for so many; None where it is no setting.
+        name: Name of the gate.
+        passed: Whether the later stages may run.
+        detail: The evidence, in a clause.
+        waiver: Reason of the waiver; None without one.
+        answer: Answer of the evidence; by default that of ``passed``. A stage that chooses its
+            result itself may pass with another answer.
+        episodes_needed: Number of episodes that would decide at the same rates; None if no number
+            would, or if it is not computed. See ``power``.
+        setting: Setting that raises the number of episodes; None without one.
     """
 
     name: str
@@ -72,14 +72,14 @@ class Gate(ConfigModel):
 def comparison_gate(
     name: str, new: EvalResult, ref: EvalResult, margin: float, about: str = ""
 ) -> Gate:
-    """A gate that compares a policy with its reference, both on the same starts.
+    """Return a gate that compares a policy with its reference on the same start states.
 
     Args:
-        name: Of the gate.
-        new: Of the policy that is to pass.
-        ref: Of its reference.
-        margin: How much worse it may be; 0 demands that it is better. See ``compare``.
-        about: What to say first.
+        name: Name of the gate.
+        new: Evaluation of the policy under test.
+        ref: Evaluation of its reference.
+        margin: Largest accepted loss; 0 requires an improvement. See ``compare``.
+        about: Prefix of the detail.
     """
     test = compare(new, ref, margin)
     answer = _ANSWERS[test.verdict]
@@ -100,25 +100,25 @@ def comparison_gate(
 
 
 def _needed(new: EvalResult, ref: EvalResult, test: Comparison) -> int | None:
-    """Episodes at which ``compare`` would tell, at the same rates or spread; see ``power``."""
+    """Return the episodes at which ``compare`` would decide, at the same rates or spread."""
     if new.measure == "success":
         return pairs_needed(*discordant(new.success.numpy(), ref.success.numpy()), test.margin)
     return episodes_by_sqrt_n(len(new.returns), test.difference, test.interval, -test.margin)
 
 
 def episodes_needed_text(needed: int | None, what: str = "episodes") -> str:
-    """How many, in a clause."""
+    """Return the needed number of episodes as a clause."""
     if needed is None:
         return f"no number of {what} that can be foretold would tell"
     return f"about {needed:,} {what} would tell if all stays as it looks"
 
 
 def low_power_warning(protocol: EvalProtocol, margin: float) -> str | None:
-    """Why a comparison of success rates can hardly pass; None where it well can.
+    """Return why a comparison of success rates can hardly pass; None if the power suffices.
 
-    An equally good policy is foretold: one that never differs on a start from its reference, and
-    one that differs on ``SMALL_DISCORDANCE`` of them, half each way. Of returns nothing is known
-    beforehand.
+    The power is that for an equally good policy. It covers zero discordant pairs, and a fraction
+    ``SMALL_DISCORDANCE`` of discordant pairs, half in each direction. For returns the power is
+    unknown beforehand.
     """
     if protocol.measure != "success":
         return None

@@ -1,4 +1,4 @@
-"""What a policy does, kept as joint positions so that drawing it is a matter of its own.
+"""Records the joint positions of a policy's episodes, so that they can be rendered separately.
 
 Shapes: T frames, B envs, To history, H horizon, A act_dim.
 """
@@ -22,12 +22,12 @@ from robo_rl.train.evaluation.render_videos import render_clips
 
 @dataclass(frozen=True)
 class Clip:
-    """One episode to be drawn.
+    """A recorded episode for rendering.
 
     Args:
-        qpos: (T, nq) float32, one row a control step.
-        goal: Goal name → its value for the length of the episode.
-        success: Whether it succeeded at any step.
+        qpos: (T, nq) float32, one row per control step.
+        goal: Goal name → its value during the episode.
+        success: Whether the episode succeeded at any step.
     """
 
     qpos: np.ndarray
@@ -36,9 +36,9 @@ class Clip:
 
 
 class TrajectoryRecorderEnv:
-    """A ``VecEnv`` of simulation that remembers the first episode of every env.
+    """A simulated ``VecEnv`` that records the first episode of every env.
 
-    It offers no open-loop rollout, so that a chunk is stepped, and recorded, action by action.
+    It has no open-loop rollout, so chunks are stepped and recorded action by action.
 
     Args:
         env: An env with a ``view``, as ``SimEnv`` has.
@@ -55,7 +55,7 @@ class TrajectoryRecorderEnv:
         self._frames: list[list[np.ndarray]] = []
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start new episodes, and the record anew."""
+        """Start new episodes and a new record."""
         obs = self.env.reset(seed)
         self.running = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
         self._success = ~self.running
@@ -65,7 +65,7 @@ class TrajectoryRecorderEnv:
         return obs
 
     def step(self, act: Tensor) -> Step:
-        """Step and keep where everything is, but for envs that already stand in a new episode."""
+        """Step and record the positions of envs that are still in their first episode."""
         step = self.env.step(act)
         self._success |= self.running & step.success
         self.running = self.running & ~(step.terminated | step.truncated)
@@ -77,7 +77,7 @@ class TrajectoryRecorderEnv:
         self.env.close()
 
     def clips(self) -> list[Clip]:
-        """The recorded episodes, one an env."""
+        """Return the recorded episodes, one per env."""
         return [
             Clip(
                 np.stack(frames),
@@ -97,14 +97,14 @@ class TrajectoryRecorderEnv:
 def record_trajectories(
     act: Act, env: VecEnv, *, obs_horizon: int, exec_horizon: int, seed: int
 ) -> list[Clip]:
-    """Run one episode in every env of a simulation and keep it.
+    """Run and record one episode in every env of a simulation.
 
     Args:
         act: The policy under its evaluation sampler.
         env: A ``SimEnv``; it stays open.
         obs_horizon: To.
         exec_horizon: Actions executed of each chunk.
-        seed: Two policies under one seed meet the same starts.
+        seed: Seed of the start states; equal seeds give equal start states.
     """
     filmed = TrajectoryRecorderEnv(env)
     chunks = ChunkEnv(filmed, obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0)
@@ -125,7 +125,7 @@ def render_policy_video(
     seed: int,
     camera: str = "front",
 ) -> Path | None:
-    """``record`` and draw: a video of all envs side by side.
+    """Record and render a video of all envs side by side; see ``record_trajectories``.
 
     Args:
         act: The policy under its evaluation sampler.
@@ -133,11 +133,11 @@ def render_policy_video(
         path: ``.mp4`` to write.
         obs_horizon: To.
         exec_horizon: Actions executed of each chunk.
-        seed: Two policies under one seed meet the same starts.
-        camera: Camera of the scene; the free one where it has none of that name.
+        seed: Seed of the start states; equal seeds give equal start states.
+        camera: Camera of the scene; the free camera if the scene has none of that name.
 
     Returns:
-        ``path``, or None where nothing can be drawn on this machine.
+        ``path``, or None if this machine cannot render.
     """
     clips = record_trajectories(
         act, env, obs_horizon=obs_horizon, exec_horizon=exec_horizon, seed=seed

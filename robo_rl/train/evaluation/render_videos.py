@@ -1,7 +1,7 @@
-"""Videos of recorded episodes, drawn without a screen by a process of its own.
+"""Renders videos of recorded episodes offscreen, in a separate process.
 
-A missing or broken OpenGL may abort the process that tries it; here that costs the pictures and one
-line of warning, never the run.
+A missing or broken OpenGL may abort the rendering process. The run then continues without the
+video and prints a one-line warning.
 
 Shapes: T frames, nq generalised positions.
 """
@@ -41,7 +41,7 @@ _LINGER_S = 0.8
 
 
 class Episode(Protocol):
-    """What is drawn: qpos (T, nq), the goals by name, and whether it succeeded."""
+    """A recorded episode: qpos (T, nq), goals by name, and success."""
 
     @property
     def qpos(self) -> np.ndarray: ...  # noqa: D102
@@ -61,22 +61,22 @@ def render_clips(
     width: int = 320,
     height: int = 240,
 ) -> Path | None:
-    """Draw episodes side by side into one small H.264 video.
+    """Render episodes side by side into one small H.264 video.
 
-    An episode that is over stands still in a green or red frame. A mocap body that is named after a
-    goal stands where the goal says: (3,) position, (4,) quaternion, (7,) both.
+    A finished episode stands still in a green or red frame. A mocap body with the name of a goal
+    stands at that goal: (3,) position, (4,) quaternion, (7,) both.
 
     Args:
         scene: The ``mujoco.MjSpec`` or ``MjModel`` that the positions belong to.
         clips: The episodes.
         path: ``.mp4`` to write.
-        camera: Camera of the scene; the free one where it has none of that name.
-        fps: Frames a second.
-        width: Of one episode, pixels.
-        height: Likewise.
+        camera: Camera of the scene; the free camera if the scene has none of that name.
+        fps: Frames per second.
+        width: Width of one episode in pixels.
+        height: Height of one episode in pixels.
 
     Returns:
-        ``path``, or None where nothing can be drawn on this machine.
+        ``path``, or None if this machine cannot render.
     """
     job = {"camera": camera, "fps": fps, "width": width, "height": height, "clips": len(clips)}
     with tempfile.TemporaryDirectory() as scratch:
@@ -113,7 +113,7 @@ def _with_sky(scene: Any) -> Any:
 
 
 def _draw_somehow(scratch: Path) -> str | None:
-    """Try each kind of offscreen OpenGL; returns None, or why none worked."""
+    """Try each kind of offscreen OpenGL; return None, or why none worked."""
     problems: dict[str, str] = {}
     for kind in opengl_backends():
         problem = _draw(scratch, kind)
@@ -126,7 +126,7 @@ def _draw_somehow(scratch: Path) -> str | None:
 
 
 def _draw(scratch: Path, kind: str) -> str | None:
-    """Run the drawing process; returns None or the last line that it said."""
+    """Run the rendering process; return None, or the last line of its error output."""
     env = {**opengl_environment(kind), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", __name__, str(scratch)]
     try:
@@ -141,19 +141,19 @@ def _draw(scratch: Path, kind: str) -> str | None:
 
 
 def _main(scratch: Path) -> None:
-    """The drawing process: frames out of a job that ``_write_job`` wrote."""
+    """Render the frames of a job of ``_write_job``, in the rendering process."""
     import imageio_ffmpeg
     import mujoco
 
     job = json.loads((scratch / "job.json").read_text())
     model = mujoco.MjModel.from_binary_path(str(scratch / "model.mjb"))
-    # Multisampling is worth its milliseconds here.
+    # multisampling costs only milliseconds here
     draw_fast(model, job["width"], job["height"], samples=4)
     model.vis.headlight.ambient, model.vis.headlight.diffuse = [0.35] * 3, [0.45] * 3
     clips = [np.load(scratch / f"{index}.npz") for index in range(job["clips"])]
     columns = math.ceil(math.sqrt(len(clips)))
     rows = math.ceil(len(clips) / columns)
-    encode: Any = imageio_ffmpeg.write_frames  # its types forbid the None that its text allows
+    encode: Any = imageio_ffmpeg.write_frames  # its type hints forbid a documented None
     writer = encode(
         str(scratch / "out.mp4"),
         (columns * job["width"], rows * job["height"]),

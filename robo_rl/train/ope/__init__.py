@@ -1,1 +1,1 @@
-"""Off-policy evaluation as stages use it."""
+"""Off-policy evaluation for stages."""

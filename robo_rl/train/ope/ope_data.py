@@ -1,4 +1,4 @@
-"""What a judge judges by: the data, resampled; a learnt world; a policy's fitted values.
+"""Data of off-policy evaluation: resampled episodes, a dynamics model, and fitted values.
 
 Shapes: M members, N rows, E episodes.
 """
@@ -29,16 +29,16 @@ from robo_rl.world.dynamics import DynamicsEnsemble
 from robo_rl.world.dynamics_trainer import DynamicsTrainer
 
 _WHOLE = 1.0
-"""The judge's discount: what is asked is whether more episodes succeed, not how soon."""
+"""Discount of off-policy evaluation: whether episodes succeed counts, not how soon."""
 
 
 class OpeDataConfig(ConfigModel):
-    """What estimators share.
+    """Settings that the estimators share.
 
     Args:
-        fqe: Values of a policy, and how many members anything has; unless it says otherwise
-            (``critic.head.bounds``) none is beyond what the data came to from any of their rows.
-        dynamics: The learnt world.
+        fqe: Fitted Q evaluation, and the number of ensemble members. By default
+            (``critic.head.bounds``) no value exceeds the range of returns in the data.
+        dynamics: Dynamics model.
         checkpoint_every: Steps between checkpoints.
     """
 
@@ -48,17 +48,17 @@ class OpeDataConfig(ConfigModel):
 
 
 class OpeData:
-    """The data, and the world that is learnt of them when it is first asked for.
+    """The data, and a dynamics model that is trained on first use.
 
-    ``bounds`` are of what a policy may come to: what the data did from any of their rows, unless
-    ``critic.head.bounds`` say otherwise; none where the data came to the same from all of them.
+    ``bounds`` limit a policy's value. They are the range of returns from any row of the data,
+    unless ``critic.head.bounds`` sets others. They are infinite if all rows have the same return.
 
     Args:
         cfg: See ``OpeDataConfig``.
-        data: Their episodes; the longest is as long as an episode may be.
-        like: Whose chunks and normaliser the data are cut by.
-        folder: Where what is learnt is kept.
-        seed: Of resamples, batches and weights.
+        data: Episodes; the longest one defines the maximum episode length.
+        like: Policy with the chunks and normaliser for the data.
+        folder: Folder of the trained models.
+        seed: Seed of resamples, batches and weights.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class OpeData:
         self.replay.add_demonstrations(add_time_feature(self.rows, elapsed, self.limit))
 
     def fit(self, what: str, learner: Trainable, steps: int, generator: torch.Generator) -> None:
-        """Take the steps that are left, kept in a folder that is called like ``what``."""
+        """Take the remaining steps, with checkpoints in a folder named after ``what``."""
         folder, every = self.folder / what.replace(" ", "_"), self.cfg.checkpoint_every
-        with torch.enable_grad():  # who asks first may be about to do without
+        with torch.enable_grad():  # the caller may run without gradients
             take_steps(
                 folder, what, steps, learner, generator, learner.step, checkpoint_every=every
             )
 
     @cached_property
     def dynamics(self) -> DynamicsEnsemble:
-        """What follows a chunk."""
+        """The dynamics model, which predicts the state after a chunk."""
         generator, cfg = make_generator("dynamics", self.seed), self.cfg.dynamics
         with seeded_initialization("dynamics", self.seed):
             model = DynamicsEnsemble(cfg, self.rows, self.executed, len(self.resample.counts))
@@ -103,12 +103,12 @@ class OpeData:
 
 
 class PolicyOpeCase:
-    """A policy before a judge: a ``Case``, whose values are fitted when they are first asked for.
+    """A policy under evaluation; its values are fitted on first use.
 
     Args:
-        evidence: Shared by all policies.
-        name: Of the policy among them.
-        policy: As it is evaluated.
+        evidence: Data shared by all policies.
+        name: Name of the policy.
+        policy: The policy under evaluation.
     """
 
     def __init__(self, evidence: OpeData, name: str, policy: DenoisingPolicy) -> None:
@@ -117,17 +117,17 @@ class PolicyOpeCase:
         self.limit, self.seed = evidence.limit, evidence.seed
 
     def fit(self, what: str, learner: Trainable, steps: int, generator: torch.Generator) -> None:
-        """As the evidence does, in a folder of this policy's own."""
+        """Take steps as ``OpeData.fit`` does, in a folder of this policy."""
         self.data.fit(f"{what} {self.name}", learner, steps, generator)
 
     @property
     def dynamics(self) -> DynamicsEnsemble:
-        """The evidence's."""
+        """The dynamics model of the data."""
         return self.data.dynamics
 
     @property
     def values(self) -> Fqe:
-        """See ``ope.fqe``."""
+        """Fitted Q evaluation of the policy, see ``ope.fqe``."""
         return self._fitted
 
     @cached_property
@@ -140,13 +140,13 @@ class PolicyOpeCase:
 
 
 def value_bounds(cfg: Fqe.Config, returns: Tensor) -> Interval:
-    """Of what a policy may come to, where the data came to these (N,); see ``Evidence``."""
+    """Return the bounds of a policy's value from the returns (N,) of the data; see ``OpeData``."""
     said = cfg.critic.head.bounds or (float(returns.min()), float(returns.max()))
     return Interval(*said) if said[0] < said[1] else Interval(-math.inf, math.inf)
 
 
 def _within(cfg: Fqe.Config, bounds: Interval) -> Fqe.Config:
-    """Values held to bounds, if there are any."""
+    """Return the settings with values clipped to finite bounds."""
     if math.isinf(bounds.low):
         return cfg
     head = cfg.critic.head.model_copy(update={"bounds": tuple(bounds)})

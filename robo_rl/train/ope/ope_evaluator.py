@@ -1,4 +1,4 @@
-"""Off-policy evaluation of policies on a dataset, as stages ask for it: resumable, on one footing.
+"""Off-policy evaluation of policies on a dataset, resumable, with common resamples.
 
 Shapes: M members, N rows, E episodes.
 """
@@ -43,21 +43,21 @@ from robo_rl.train.ope.ope_data import OpeData, OpeDataConfig, PolicyOpeCase
 from robo_rl.world.dynamics import DynamicsEnsemble, flatten_obs
 
 Estimates = dict[str, ValueEstimate]
-"""Estimator → what it says of a policy."""
+"""Estimator → its estimate of a policy's value."""
 
 
 class OpeConfig(OpeDataConfig):
-    """Who judges, and by what.
+    """Estimators and limits of off-policy evaluation.
 
     Args:
-        estimators: ``fqe``, fitted Q evaluation; ``rollouts``, in a learnt world, of observations
-            without pictures; ``dr``, the first corrected by where the second goes. Only what all
-            of them say is an answer.
-        max_ood_distance: How much further a policy's chunks may be from the nearest that were tried than
-            those that were tried are from each other; beyond it no policy is said to be better.
-        model_error: By what share of the range of possible returns the intervals of values are
-            widened, whoever judges: what ``fqe`` gets wrong beyond the bootstrap in nine policies
-            of ten, by ``benchmarks/gate_calibration.py``. Answers, of differences, are not widened.
+        estimators: ``fqe``, fitted Q evaluation; ``rollouts`` in a learnt dynamics model, for
+            observations without images; ``dr``, doubly robust, which corrects the first by the
+            second. The verdict must be unanimous, otherwise it is ``cannot tell``.
+        max_ood_distance: Largest distance of the policy's chunks from the nearest chunks in the
+            data, relative to the distances within the data. Beyond it no policy is called better.
+        model_error: Fraction of the range of possible returns by which value intervals are widened,
+            for every estimator. It covers the error of ``fqe`` beyond the bootstrap in nine
+            policies of ten (``benchmarks/gate_calibration.py``). Differences are not widened.
     """
 
     estimators: tuple[Annotated[Component[Estimator], component("estimators")], ...] = (
@@ -68,7 +68,7 @@ class OpeConfig(OpeDataConfig):
 
     @field_serializer("estimators", mode="wrap")
     def _bare(self, value: Any, handler: SerializerFunctionWrapHandler) -> tuple[Any, ...]:
-        """Those without settings of their own by their names."""
+        """Serialize estimators without settings as their names."""
         return tuple(each["name"] if len(each) == 1 else each for each in handler(value))
 
     @field_validator("estimators")
@@ -89,17 +89,17 @@ class OpeConfig(OpeDataConfig):
 
     @property
     def needs_dynamics(self) -> bool:
-        """Whether anyone asks the learnt world."""
+        """Whether an estimator needs the dynamics model."""
         return any(each.cls.needs_dynamics for each in self.estimators)
 
 
 class OpeResult(NamedTuple):
-    """What the estimators say of one policy beside another.
+    """Comparison of a policy with another by all estimators.
 
     Args:
         comparisons: Estimator → its verdict.
-        ood_distance: Of the new policy (``ope.support``).
-        max_ood_distance: Beyond it the data do not say enough of a policy to call it better.
+        ood_distance: OOD distance of the new policy (``ope.support``).
+        max_ood_distance: Distance beyond which the data do not support the answer "better".
     """
 
     comparisons: dict[str, PolicyComparison]
@@ -108,16 +108,17 @@ class OpeResult(NamedTuple):
 
     @property
     def answer(self) -> OpeAnswer:
-        """What all of them say, unless they cannot know."""
+        """The unanimous verdict; "cannot tell" without one, or beyond ``max_ood_distance``."""
         said = unanimous([each.answer for each in self.comparisons.values()])
         unknown = said is OpeAnswer.BETTER and self.ood_distance > self.max_ood_distance
         return OpeAnswer.CANNOT_TELL if unknown else said
 
     def episodes_needed(self, episodes: int) -> int | None:
-        """How many episodes would tell at the same spread, where these cannot.
+        """Return the episodes that would resolve a "cannot tell" at the same spread.
 
-        None where they can, or where more of the like would not: the new policy does what was not
-        tried, or its estimators lean to different answers.
+        The result is None if the verdict is decided, or if more such episodes would not help. They
+        do not help if the new policy is out of distribution or the estimators lean to different
+        verdicts.
         """
         verdicts = list(self.comparisons.values())
         leaning = {each.leaning for each in verdicts}
@@ -135,7 +136,7 @@ class OpeResult(NamedTuple):
         return None if None in found else max((n for n in found if n is not None), default=None)
 
     def numbers(self) -> dict[str, float]:
-        """By how much it is above the other: all together, and each where they are several."""
+        """Return the mean difference to the other policy, and the difference per estimator."""
         each = {name: verdict.difference for name, verdict in self.comparisons.items()}
         named = {f"{name}_difference": x for name, x in each.items()} if len(each) > 1 else {}
         return {"difference": fmean(each.values()), **named}
@@ -153,17 +154,17 @@ class OpeResult(NamedTuple):
 
 
 class OpeEvaluator:
-    """Judges policies on the same resamples and batches, from the same initial weights.
+    """Evaluates policies on the same resamples and batches, from the same initial weights.
 
     Args:
-        cfg: Who does.
-        data: Its episodes; the longest is as long as an episode may be.
-        like: Whose chunks and normaliser the data are cut by; those judged are like it.
-        folder: Where what is done is kept.
-        seed: Of resamples, batches and weights.
+        cfg: Estimators and limits.
+        data: Episodes; the longest one defines the maximum episode length.
+        like: Policy with the chunks and normaliser for the data; evaluated policies must match it.
+        folder: Folder of the intermediate results.
+        seed: Seed of resamples, batches and weights.
 
     Raises:
-        DataError: An observation is a picture, and an estimator cannot see it.
+        DataError: An observation is an image, which an estimator cannot use.
     """
 
     def __init__(
@@ -179,31 +180,29 @@ class OpeEvaluator:
         self.data = OpeData(cfg, data, like, folder=folder, seed=seed)
         self.is_good = _good(self.data.rew, self.data.resample.episode)
         if cfg.needs_dynamics:
-            flatten_obs(
-                self.data.rows
-            )  # raises where it predicts nothing, before anything is learnt
+            flatten_obs(self.data.rows)  # raises for images, before anything is trained
 
     @property
     def episodes(self) -> int:
-        """E, on which it judges."""
+        """E, the number of episodes."""
         return len(self.data.resample.starts)
 
     def estimate(self, name: str, policy: DenoisingPolicy) -> Estimates:
-        """What a policy is worth; taken up where it was left.
+        """Estimate a policy's value; resumes from saved results.
 
         Raises:
             DataError: Values are not finite.
-            PluginError: Gradients were not, for long.
+            PluginError: Gradients were not finite for too many steps.
         """
         case = PolicyOpeCase(self.data, name, policy)
         estimators: dict[str, Estimator] = {each.name: each.build() for each in self.cfg.estimators}
         return {each: estimator.estimate(case) for each, estimator in estimators.items()}
 
     def ood_distance(self, policy: DenoisingPolicy) -> float:
-        """How far its chunks are from any that were tried; see ``ope.support``.
+        """Return the distance of the policy's chunks from those in the data; see ``ope.support``.
 
         Raises:
-            DataError: The episodes are too few or too short to tell.
+            DataError: The episodes are too few or too short.
         """
         generator = make_generator("strangeness", self.seed)
         replay, episode = self.data.replay, self.data.resample.episode
@@ -212,18 +211,18 @@ class OpeEvaluator:
     def compare(
         self, new: Estimates, old: Estimates, ood_distance: float, margin: float
     ) -> OpeResult:
-        """Two policies, estimator by estimator, the new one of some strangeness."""
+        """Compare two policies by each estimator; ``ood_distance`` is that of the new policy."""
         pairs = {name: (new[name].members, old[name].members) for name in new}
         verdicts = {name: compare_estimates(*pair, margin) for name, pair in pairs.items()}
         return OpeResult(verdicts, ood_distance, self.cfg.max_ood_distance)
 
     def numbers(self, estimates: Estimates, label: str) -> dict[str, Any]:
-        """As reports have them: as ``label`` all together, each by its name where they are several.
+        """Return the estimates in the format of reports: ``label``, and each of several estimators.
 
-        Together they are the mean of what they say, from the lowest to the highest that any of them
-        does. None is beyond the evidence's bounds. Intervals are of drawing the episodes anew,
-        widened by ``model_error``. ``…_effective`` is the share of the decisions that one rests on
-        that weighs them.
+        ``label`` is the mean of the estimators, from their lowest to their highest bound. All
+        values are clipped to the bounds of the data. Intervals come from resampling the episodes,
+        widened by ``model_error``. ``…_effective`` is the effective fraction of the decisions that
+        a weighting estimator rests on.
         """
         bounds = self.data.bounds
         wide = bounds.high - bounds.low
@@ -248,7 +247,7 @@ class OpeEvaluator:
 
 
 def _good(rew: Tensor, episode: Tensor) -> Tensor:
-    """(N,) bool, whether a row's episode came to more than their mean; all do if all are alike."""
+    """Return (N,) bool, whether a row's episode return is above the mean; all True if equal."""
     number = int(episode.max()) + 1
     returns_to_go = torch.zeros(number).index_add_(0, episode, rew.float())
     good = returns_to_go > returns_to_go.mean()

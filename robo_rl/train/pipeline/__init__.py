@@ -1,1 +1,1 @@
-"""Stages in order, each behind the gate of the one before."""
+"""Pipeline of stages: each runs after the gate of the stage before."""

@@ -1,4 +1,4 @@
-"""In what an experiment differs from what a run's directory was made by."""
+"""Differences between an experiment and the config of an existing run."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from robo_rl.config.differences import UNSET, Difference, differences
 from robo_rl.core.errors import ConfigError
 
 _IDLE = frozenset({"name", "launch"})
-"""What makes no stage another."""
+"""Keys that never change a stage."""
 _WAIVERS = "waive"
-"""What makes another only of a stage that heeds it."""
+"""Key that changes only the stages that heed it."""
 _NAMED = 4
-"""Settings that are named."""
+"""Maximum number of settings in the text."""
 
 
 def changed_settings(
     config: Path, settings: Mapping[str, Any], *, heeded: Collection[str] = ()
 ) -> str | None:
-    """The settings in which a run that was written down differs: 'key: then → now; …'.
+    """Return the changed settings of a recorded run: 'key: then → now; …'.
 
     Args:
         config: The run's ``config.yaml``.
-        settings: Those of now, as plain values.
-        heeded: Stages of which it matters whether they are waived, not why; these come first.
+        settings: Current settings, as plain values.
+        heeded: Stages for which the presence of a waiver matters; these come first.
 
     Returns:
-        None where they do not differ, or nobody can read any more what they were.
+        None without differences, or if the old settings cannot be read.
     """
     try:
         then = compose(str(config)).values
@@ -44,5 +44,5 @@ def changed_settings(
 
 
 def _is_waiver(difference: Difference) -> bool:
-    """Whether a stage is waived in one of both alone."""
+    """Return whether only one of both configs waives the stage."""
     return difference.path[0] == _WAIVERS and UNSET in (difference.one, difference.other)

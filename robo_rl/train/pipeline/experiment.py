@@ -1,4 +1,4 @@
-"""What a staged experiment is: one config, checked as a whole before anything runs."""
+"""Schema of a staged experiment: one config, checked as a whole before it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from robo_rl.train.pipeline.stage_traits import StageTraits
 
 
 def _named(stages: Any) -> Any:
-    """A stage is called by its label unless it says otherwise: ``bc: {steps: 100}``."""
+    """Use a stage's label as its name unless it sets one: ``bc: {steps: 100}``."""
     if not isinstance(stages, dict):
         return stages
     labelled = cast("dict[str, Any]", stages)
@@ -46,11 +46,11 @@ def _named(stages: Any) -> Any:
 HOST = torch.device("cpu")
 
 HAS_RUN = {"has_run": True}
-"""Context in which an experiment is validated that has been run: whether it can is not asked."""
+"""Validation context of a finished experiment: the preflight is skipped."""
 
 
 def run_until(label: str | None) -> dict[str, Any]:
-    """Context in which only stages up to that one are to be run: only they are asked."""
+    """Return the validation context that limits the preflight to stages up to ``label``."""
     return {"until": label}
 
 
@@ -61,12 +61,12 @@ Stages = Annotated[
 
 
 class Launch(ConfigModel):
-    """How many processes train together: so many, or one on each of so many GPUs; 0 is one."""
+    """Number of processes that train together: ``processes``, or one per GPU; 0 is one."""
 
     processes: int = Field(default=0, ge=0)
-    """Number of processes on this robot_and_task; 0 is one."""
+    """Number of processes on this machine; 0 is one."""
     gpus: int = Field(default=0, ge=0)
-    """Number of processes, each on a GPU of its own; 0 is none."""
+    """Number of processes, each on its own GPU; 0 is none."""
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Launch:
@@ -76,12 +76,12 @@ class Launch(ConfigModel):
 
 
 class Experiment(ConfigModel):
-    """A staged experiment: what ``robo-rl run`` takes.
+    """A staged experiment, the input of ``robo-rl run``.
 
-    ``stages`` run in the order in which they are written; a stage that comes twice has a label and
-    says its ``name``. ``waive`` maps a stage to the reason why its failed gate is passed over; the
-    reason is kept down to the bundle. ``device`` is where policies, critics and buffers are:
-    ``cpu``, ``cuda:N``, or ``auto`` for a GPU where there is one; what simulates is the env's.
+    ``stages`` run in the order in which they are written. A stage that occurs twice has a label and
+    sets its ``name``. ``waive`` maps a stage to the reason for waiving its failed gate. The reason
+    is recorded in all reports and in the bundle. ``device`` holds policies, critics and buffers;
+    the settings of the env choose the device of the simulator.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
@@ -89,7 +89,7 @@ class Experiment(ConfigModel):
     seed: int = Field(default=0, ge=0)
     """Seed from which every random stream is derived."""
     device: str = Field(default="auto", pattern=PATTERN)
-    """Device of policies, critics and buffers: ``cpu``, ``cuda:N``, or ``auto``, a GPU if there is one."""
+    """Device of policies and buffers: ``cpu``, ``cuda:N``, or ``auto`` for a GPU if one exists."""
     task: Annotated[Component[Task], component("tasks")] | None = None
     """Task, for an env that runs tasks."""
     env: Annotated[Component[VecEnv], component("envs")] = default("sim")
@@ -99,17 +99,17 @@ class Experiment(ConfigModel):
     gamma: float = Field(default=0.99, gt=0.0, le=1.0)
     """Discount per env step."""
     eval: EvalProtocol = EvalProtocol()
-    """Protocol of evaluation."""
+    """Evaluation protocol."""
     stages: Stages = Field(min_length=1)
     """Label → stage, in the order in which they run."""
     waive: dict[str, str] = Field(default_factory=dict)
-    """Label → reason why a failed gate of that stage is passed over."""
+    """Label → reason for waiving a failed gate of that stage."""
     launch: Launch = Launch()
     """Processes that train together."""
 
     @model_serializer(mode="wrap")
     def _without_the_usual_device(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A config that does not say where it computes stays what it is."""
+        """Leave out the default device, so that older configs keep their hashes."""
         body: dict[str, Any] = handler(self)
         return {k: v for k, v in body.items() if (k, v) != ("device", "auto")}
 
@@ -142,36 +142,36 @@ class Experiment(ConfigModel):
                 yield f"stage '{label}' leaves nothing behind when it fails"
 
     def make_env(self, num_envs: int, device: torch.device = HOST) -> VecEnv:
-        """The env of single steps, as seen from a device; by default the processor's.
+        """Make the env of single steps, with tensors on a device.
 
-        A task is handed to an env that runs tasks.
+        An env that runs tasks is given the task.
         """
         task = () if self.task is None else (self.task.build(),)
         return on_device(self.env.build(*task, num_envs), device)
 
     def capacity(self) -> int | None:
-        """How many envs fit the simulator's device; None where nothing limits them."""
+        """Return the number of envs that fit the simulator's device; None without a limit."""
         limit = getattr(self.env.cls, "capacity", None)
         if limit is None or self.task is None:
             return None
         return limit(self.env.cfg or self.env.cls.Config(), self.task.build())
 
     def robot_and_task(self) -> dict[str, str]:
-        """Names of ``robot`` and ``task``, as contracts have them."""
+        """Return the names of ``robot`` and ``task``, as in contracts."""
         if self.task is None:
             return {"robot": "", "task": self.env.name}
         robot = getattr(self.task.build(), "robot", None)
         return {"robot": "" if robot is None else robot.name, "task": self.task.name}
 
     def world(self) -> dict[str, Any]:
-        """What fixes the world, for protocol hashes and bundles."""
+        """Return the settings that define the world, for protocol hashes and bundles."""
         return self.model_dump(mode="json", include={"task", "env"})
 
 
 def stages_until(
     stages: dict[str, Component[StageTraits]], until: str | None
 ) -> dict[str, Component[StageTraits]]:
-    """Stages up to that one, all for None or if there is no such stage."""
+    """Return the stages up to ``until``; all for None or an unknown label."""
     labels = list(stages)
     end = labels.index(until) + 1 if until in labels else len(labels)
     return {label: stages[label] for label in labels[:end]}

@@ -1,7 +1,7 @@
-"""Whether an algorithm takes a policy, asked of a stand-in before any data is made.
+"""Checks with a stand-in policy whether an algorithm accepts a policy, before data is made.
 
-What an algorithm demands of a policy (steps that are random, noise that is learnt, a chain that is
-trained whole) is not to depend on what is observed, so one of a world of one number will do.
+An algorithm's requirements (random steps, learnt noise, a fully trained chain) must not depend on
+the observations. So the stand-in has one observed number and one action.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
 def check_policy_fits(algo: Component[Learner], policy: Component[DenoisingPolicy]) -> None:
-    """Ask an algorithm.
+    """Check a policy against an algorithm.
 
     Args:
-        algo: With its settings.
-        policy: The exploring one's family and settings.
+        algo: Algorithm with its settings.
+        policy: Family and settings of the exploring policy.
 
     Raises:
-        ConfigError: There is no such policy, or the algorithm does not take it.
+        ConfigError: There is no such policy, or the algorithm does not accept it.
     """
     if (actor := _stand_in(policy)) is not None:
         algo.cls.check_policy(algo.cfg, actor)
 
 
 def _stand_in(policy: Component[DenoisingPolicy]) -> DenoisingPolicy | None:
-    """The policy as it would be in that world; None of one that wants more of a world.
+    """Build the policy with the stand-in specs; None if it needs other specs.
 
-    Only what is wrong with its settings is an error: a family that cannot be built of one number,
-    or not without what is not installed here, may well be right where it is to run.
+    Only wrong settings are an error. A family that does not build with one number, or needs a
+    missing package, may still be right on the target machine.
     """
     try:
         with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""Gates that can hardly pass with the episodes that they get, named before anything runs."""
+"""Warns before a run about gates with too few episodes to pass."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from robo_rl.train.pipeline.experiment import Experiment
 
 
 def find_power_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
-    """A sentence of each such gate among stages; those that are waived are left out.
+    """Yield a sentence for each such gate; waived stages are left out.
 
     Args:
-        experiment: Says how many episodes there are.
-        labels: Of its stages.
+        experiment: Experiment with the number of episodes.
+        labels: Labels of the stages to check.
     """
     for label in labels:
         stage = experiment.stages[label]
@@ -25,6 +25,6 @@ def find_power_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterat
 
 
 def emit_power_warnings(experiment: Experiment, labels: Iterable[str]) -> None:
-    """Say them, each as a ``Notice``."""
+    """Emit each warning as a ``Notice``."""
     for doubt in find_power_warnings(experiment, labels):
         warnings.warn(doubt, Notice, stacklevel=2)

@@ -1,4 +1,4 @@
-"""What of an experiment's stages cannot work, known from their settings before anything runs."""
+"""Finds problems of an experiment's stages from their settings, before it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robo_rl.train.pipeline.stage_traits import StageTraits, missing_artifact
 
 
 class Problem(NamedTuple):
-    """A stage, and why it would fail."""
+    """A stage and the reason why it would fail."""
 
     stage: str
     problem: str
@@ -21,13 +21,13 @@ class Problem(NamedTuple):
 def find_problems(
     stages: Mapping[str, Component[StageTraits]], own: Component[DenoisingPolicy]
 ) -> Iterator[Problem]:
-    """All that can be told; twice, maybe, in the same words.
+    """Yield all problems that the settings show; a problem may occur twice.
 
     Args:
         stages: Label → stage, in order.
         own: The experiment's policy.
     """
-    made: set[str] | None = set()  # None as soon as anything may be there
+    made: set[str] | None = set()  # None once a stage with unknown artifacts has run
     policy: Component[DenoisingPolicy] | None = own
     for label, stage in stages.items():
         said: type[StageTraits] = stage.cls
@@ -47,7 +47,7 @@ def find_problems(
 
 
 def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
-    """A beginning at the end: it takes up nothing, and nothing behind it takes up what it makes."""
+    """Yield a problem if the last stage takes up nothing and no stage follows to use its result."""
     *before, last = stages
     said: type[StageTraits] = stages[last].cls
     if before and said.makes and not said.needs:

@@ -1,4 +1,4 @@
-"""Evaluating again what a run left behind: a stage's policy, or a bundle."""
+"""Evaluates a stage's policy or a bundle of a finished run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from robo_rl.train.pipeline.world_digest import World, describe_changes, world_o
 def evaluate_path(
     path: Path, *, episodes: int | None = None, seed: int | None = None
 ) -> EvalResult:
-    """Evaluate under the protocol of the run that made it, in the world of now.
+    """Evaluate under the protocol of the run that made the policy, in the current world.
 
-    Where that world is another, what differs is said.
+    If the current world differs from the recorded one, the differences are printed.
 
     Args:
         path: A stage's directory, or a bundle.
-        episodes: Instead of the protocol's; the hash changes with it.
-        seed: Likewise.
+        episodes: Replaces the protocol's number of episodes; the hash changes with it.
+        seed: Replaces the protocol's seed; the hash changes with it.
 
     Raises:
         CheckpointError: Neither a bundle nor a stage that made a policy.
@@ -61,7 +61,7 @@ def _bundle(path: Path) -> tuple[ActingPolicy, Experiment, World]:
 
 
 def _refuse_foreign_code(bundle: Bundle) -> None:
-    """A bundle is data: it may not have a module of its choice imported."""
+    """Reject a bundle that asks to import a module, since a bundle is untrusted data."""
     env = bundle.manifest.config.get("env")
     if isinstance(env, dict) and env.get("import_module"):
         raise BundleError(

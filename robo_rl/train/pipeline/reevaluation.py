@@ -1,8 +1,8 @@
-"""Stages evaluated again: what they trained stays, only ``eval`` of their experiment has changed.
+"""Reevaluates finished stages when only ``eval`` of their experiment changes.
 
-A stage's folder notes under which ``eval`` it stands, beside the digest that follows from it. With
-that ``eval`` put back, the digest of an experiment that has changed in nothing else is the same.
-What a stage chose in training it chose by training episodes or data, and that is not repeated.
+A stage's folder records the ``eval`` of its result and the stage digest. With that ``eval`` put
+back, an otherwise unchanged experiment has the same digest. Choices that a stage makes during
+training rest on training episodes or data and are not repeated.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ FILE, MARK = "evaluation.json", "digest"
 
 
 class StageMark(NamedTuple):
-    """By what a stage's folder was made: digest and ``eval``."""
+    """Digest and ``eval`` under which a stage's folder was made."""
 
     digest: str
     eval: EvalProtocol
 
 
 def write_mark(place: Path, made: StageMark) -> None:
-    """Write down by what a stage's folder is made.
+    """Record the digest and ``eval`` of a stage's folder.
 
     Raises:
         OSError: It cannot be written.
     """
     body = {"digest": made.digest, "eval": made.eval.model_dump()}
     write_file(place / FILE, json.dumps(body, indent=1).encode())
-    write_file(place / MARK, made.digest.encode())  # last, what is compared first
+    write_file(place / MARK, made.digest.encode())  # last, because it is compared first
 
 
 def read_mark(place: Path) -> StageMark | None:
-    """What ``note`` wrote, or what the run's config says where nothing was; None for neither."""
+    """Return the record of ``write_mark``, or that of the run's config; None for neither."""
     try:
         if (place / FILE).is_file():
             body: dict[str, Any] = json.loads((place / FILE).read_text())
@@ -55,9 +55,9 @@ def read_mark(place: Path) -> StageMark | None:
 
 
 def only_eval_changed(place: Path, experiment: Experiment, index: int) -> bool:
-    """Whether nothing but ``eval`` has changed since a stage's folder was made.
+    """Return whether only ``eval`` has changed since a stage's folder was made.
 
-    ``eval.measure`` has to be the same, and the stage must be one that can be evaluated again.
+    ``eval.measure`` must be unchanged, and the stage must support reevaluation.
     """
     made, cls = read_mark(place), list(experiment.stages.values())[index].cls
     if made is None or made.eval.measure != experiment.eval.measure:
@@ -69,12 +69,12 @@ def only_eval_changed(place: Path, experiment: Experiment, index: int) -> bool:
 
 
 def reevaluate_stage(stage: Stage, context: Context, report: Report) -> Report:
-    """A finished stage's report under the protocol of now, that of before among ``earlier``.
+    """Return a stage's report under the current protocol, with the old gate in ``earlier``.
 
     Args:
-        stage: For which ``only_eval_changed``.
-        context: Of the stage, of the experiment of now.
-        report: Under the earlier one.
+        stage: Stage that passes ``only_eval_changed``.
+        context: Context of the stage, with the current experiment.
+        report: Report under the old protocol.
     """
     made, before = read_mark(context.directory), report.gate
     if not (isinstance(stage, Reevaluable) and _is_asked(type(stage))):

@@ -1,4 +1,4 @@
-"""The road: stages in order, each behind the gate of the one before, resumed where it stopped."""
+"""Runs stages in order, each after the gate of the one before; resumes an interrupted run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run_experiment(
     *,
     until: str | None = None,
 ) -> dict[str, Any]:
-    """Run the stages of an experiment that are not done yet.
+    """Run the unfinished stages of an experiment.
 
     Args:
         experiment: Name or file of a config, or a composed one.
@@ -57,16 +57,15 @@ def run_experiment(
         until: Last stage to run; None for all.
 
     Returns:
-        Name, directory, minutes over all sittings, and each stage's report as a mapping; nothing
-        in processes that assist the first (``train.together``).
+        Name, directory, minutes over all sessions, and each stage's report as a mapping; empty
+        in processes that assist the first (``multi_process``).
 
     Raises:
-        ConfigError: The experiment does not validate, or the directory holds a run of another.
-        DeviceError: Its device is not there.
+        ConfigError: The experiment does not validate, or the directory holds another run.
+        DeviceError: The device of the experiment does not exist.
         GateError: A stage did not pass; those before it are kept.
-        CheckpointError: Something cannot be written, or what was written is damaged, or another
-            process is at the run.
-        ParallelError: A process that it was launched with is gone.
+        CheckpointError: A file cannot be written or is damaged, or another process uses the run.
+        ParallelError: A process of the same launch is gone.
     """
     tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
     checked = validate(tree, Experiment, run_until(until))
@@ -104,7 +103,7 @@ def _upto(experiment: Experiment, until: str | None) -> list[str]:
 
 @contextmanager
 def _writing(directory: Path) -> Generator[None]:
-    """What the disk refuses and nobody has explained yet is said in one line."""
+    """Convert unexplained disk errors to a one-line error."""
     try:
         yield
     except OSError as error:
@@ -117,7 +116,7 @@ def _writing(directory: Path) -> Generator[None]:
 
 @contextmanager
 def _alone(directory: Path) -> Generator[None]:
-    """Nobody else is at a run, whose files two would mix up."""
+    """Lock a run, so that no other process writes to it."""
     make_directory(directory)
     try:
         lock = lock_file(directory / LOCK)
@@ -132,12 +131,12 @@ def _alone(directory: Path) -> Generator[None]:
 
 
 def stage_folder(index: int, label: str) -> str:
-    """Name of a stage within its run."""
+    """Return the folder name of a stage within its run."""
     return f"{index:02d}-{label}"
 
 
 def _begin(directory: Path, experiment: Experiment) -> None:
-    """Write down what is run, unless the directory holds stages of something else."""
+    """Record the run, unless the directory holds stages of another experiment."""
     digests = {
         stage_folder(index, label): stage_digest(experiment, index)
         for index, label in enumerate(experiment.stages)
@@ -155,7 +154,7 @@ def _begin(directory: Path, experiment: Experiment) -> None:
             _forget_failed(place, _elsewhere(place, changed))
     for place in places:
         if not (place / FILE).exists() and (made := read_mark(place)) is not None:
-            write_mark(place, made)  # before the config is another
+            write_mark(place, made)  # before the config changes
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
@@ -165,10 +164,10 @@ def _begin(directory: Path, experiment: Experiment) -> None:
 
 
 def _admit(place: Path, experiment: Experiment, folders: list[str]) -> None:
-    """Have what was made under another config be gone on with, if only what evaluates differs.
+    """Accept a stage of another config if only its evaluation differs.
 
     Raises:
-        ConfigError: More does.
+        ConfigError: More than the evaluation differs.
     """
     known = place.name in folders
     if not (known and only_eval_changed(place, experiment, folders.index(place.name))):
@@ -176,15 +175,15 @@ def _admit(place: Path, experiment: Experiment, folders: list[str]) -> None:
 
 
 def _forget_failed(place: Path, refusal: ConfigError) -> None:
-    """Remove a stage that was refused before it had made anything.
+    """Remove a refused stage that has made nothing.
 
     Raises:
-        ConfigError: It has made something.
+        ConfigError: The stage has made something.
     """
     found = {path.name for path in place.iterdir()}
     if not found <= {MARK, FILE, SECONDS, STARTS, WORLD}:
         raise refusal
-    for name in sorted(found, key=lambda name: name == MARK):  # last what says that it is one
+    for name in sorted(found, key=lambda name: name == MARK):  # the mark last: it names the stage
         (place / name).unlink()
     place.rmdir()
 
@@ -220,12 +219,12 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
 
 
 def _begun(experiment: Experiment, index: int, stage: Stage, context: Context) -> Report:
-    """A stage that is not done, from where it was left."""
+    """Run an unfinished stage from its last checkpoint."""
     label, place = list(experiment.stages)[index], context.directory
     made = StageMark(stage_digest(experiment, index), experiment.eval)
     place.mkdir(exist_ok=True)
     remove_temporary(place)
-    if not (place / MARK).exists():  # else it goes on in the world in which it began
+    if not (place / MARK).exists():  # a resumed stage keeps the world of its beginning
         write_file(place / WORLD, json.dumps(stage_world(experiment, index), indent=1).encode())
     write_mark(place, made)
     record_session(place)
@@ -243,7 +242,7 @@ def _begun(experiment: Experiment, index: int, stage: Stage, context: Context) -
 def _kept(
     experiment: Experiment, index: int, stage: Stage, report: Report, context: Context
 ) -> Report:
-    """A stage that is done, evaluated again where only ``eval`` has changed."""
+    """Return the report of a finished stage, reevaluated if only ``eval`` has changed."""
     label, place = list(experiment.stages)[index], context.directory
     made = StageMark(stage_digest(experiment, index), experiment.eval)
     if changed := describe_changes(report.world, stage_world(experiment, index)):
@@ -301,7 +300,7 @@ def _elsewhere(place: Path, changed: str) -> ConfigError:
 
 
 def _waive(report: Report, reason: str | None) -> bool:
-    """Keep the reason why a failed gate is passed over; says whether that is news."""
+    """Record the reason of a waiver; return whether it is new."""
     gate = report.gate
     if gate is None or gate.passed or gate.waiver == reason:
         return False

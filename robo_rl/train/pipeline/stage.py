@@ -1,13 +1,13 @@
-"""What a stage of a pipeline is, what it is given, and the report that it leaves behind.
+"""Stage of a pipeline, its context, and its report.
 
-``runs/<name>/<NN-stage>/`` holds a stage's checkpoints, ``metrics.jsonl`` and ``report.json``; the
-report names the artifacts (dataset, policy, bundle) that later stages take up.
+``runs/<name>/<NN-stage>/`` holds a stage's checkpoints, ``metrics.jsonl`` and ``report.json``. The
+report names the artifacts (dataset, policy, bundle) for later stages.
 """
 
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,21 +42,20 @@ REPORT = "report.json"
 
 @dataclass
 class Report:
-    """What a stage has to show.
+    """Results of a stage.
 
     Args:
-        stage: Its name.
+        stage: Name of the stage.
         numbers: Name → number, or value with low, high, n, unit and protocol.
         artifacts: Kind → path relative to the stage's directory.
-        gate: None where there is nothing to pass.
-        files: Pictures and videos for the page, relative.
+        gate: Result of the gate; None without one.
+        files: Pictures and videos for the page, relative paths.
         curves: Figures of ``metrics.jsonl``: name → {x, y}.
-        seconds: Over all sittings.
-        digest: See ``stage_digest``; empty where the stage was not run in a pipeline.
-        world: Parts of the world that it was made in, see ``world_digest``; empty where that was
-            not recorded, and then the protocols of its numbers do not cover it either.
-        earlier: What its gate said under other evaluation settings: each time ``eval`` and
-            ``gate``.
+        seconds: Duration over all sessions in s.
+        digest: See ``stage_digest``; empty outside a pipeline.
+        world: Parts of the world of the stage, see ``world_digest``. If it is empty, it was not
+            recorded, and the protocols of the numbers do not cover it.
+        earlier: Gate results under other evaluation settings, each with ``eval`` and ``gate``.
     """
 
     stage: str
@@ -76,21 +75,21 @@ class Report:
         return "passed" if self.gate is None else self.gate.status
 
     def update_numbers(self, measured: Mapping[str, Any]) -> None:
-        """Take in what was measured, before all else and in the place of what was before."""
+        """Put measured numbers first and replace older values."""
         self.numbers = {**measured, **self.numbers, **measured}
 
     def body(self) -> dict[str, Any]:
-        """It as JSON, its status included."""
+        """Return the report as JSON values, with its status."""
         gate = None if self.gate is None else self.gate.model_dump()
         return {**self.__dict__, "gate": gate, "status": self.status}
 
     def write(self, directory: Path) -> None:
-        """Commit: the stage counts as done once this file is there."""
+        """Write the report, which marks the stage as finished."""
         write_file(directory / REPORT, json.dumps(self.body(), indent=1).encode())
 
     @classmethod
     def read(cls, directory: Path) -> Report | None:
-        """The report of a stage that is done, None of one that is not."""
+        """Return the report of a finished stage; None for an unfinished one."""
         path = directory / REPORT
         if not path.exists():
             return None
@@ -106,7 +105,7 @@ class Report:
 
 
 class ActingPolicy(NamedTuple):
-    """What acts, the history that it sees (To), and how many actions of its chunks are executed."""
+    """A policy function, its observation history To, and the executed actions per chunk."""
 
     act: Act
     obs_horizon: int
@@ -115,13 +114,13 @@ class ActingPolicy(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """What a stage is given.
+    """Input of a stage.
 
     Args:
-        experiment: The whole of it.
-        directory: The stage's own.
-        earlier: Reports of the stages before it with their directories, in order.
-        caches_evaluations: Whether evaluations are kept, and those of the stages before are known.
+        experiment: The whole experiment.
+        directory: Directory of the stage.
+        earlier: Directories and reports of the stages before it, in order.
+        caches_evaluations: Whether evaluations are cached and cached results are reused.
     """
 
     experiment: Experiment
@@ -145,11 +144,11 @@ class Context:
 
     @property
     def waiver(self) -> str | None:
-        """Why this stage's gate is to be passed over, should it fail; None if it is not."""
+        """Reason for waiving this stage's gate; None without a waiver."""
         return self.experiment.waive.get(self.directory.name.partition("-")[2])
 
     def artifact(self, kind: str) -> Path:
-        """The newest artifact of a kind.
+        """Return the path of the newest artifact of a kind.
 
         Raises:
             GateError: No earlier stage made one.
@@ -160,11 +159,11 @@ class Context:
         raise GateError(missing_artifact(kind))
 
     def sibling_artifact(self, kind: str, other: str) -> Path | None:
-        """What the stage of the newest artifact of a kind left with it; None without such a thing.
+        """Return another artifact of the stage that made the newest artifact of a kind, or None.
 
         Args:
-            kind: Of the artifact.
-            other: Kind of what is to belong to it.
+            kind: Kind of the newest artifact.
+            other: Kind of the artifact to return.
         """
         for directory, report in reversed(self.earlier):
             if kind in report.artifacts:
@@ -173,11 +172,11 @@ class Context:
         return None
 
     def dataset(self) -> ZarrStore:
-        """The newest dataset, as it was when its stage handed it on.
+        """Return the newest dataset and check that it is unchanged since its stage.
 
         Raises:
             GateError: No earlier stage made one.
-            DataError: It is not there, damaged, or another by now.
+            DataError: The dataset is missing, damaged or changed.
         """
         from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -195,7 +194,7 @@ class Context:
         return store
 
     def has_artifact(self, kind: str) -> bool:
-        """Whether an earlier stage made an artifact of a kind."""
+        """Return whether an earlier stage made an artifact of a kind."""
         return any(kind in report.artifacts for _, report in self.earlier)
 
     def evaluate(
@@ -204,13 +203,13 @@ class Context:
         label: str,
         protocol: EvalProtocol | None = None,
     ) -> EvalResult:
-        """Evaluate, with a progress line.
+        """Evaluate a policy, with a progress line.
 
         Args:
-            who: A policy, or what acts in its place, with chunks and histories of its own; a mere
-                function has those of the experiment's policy.
-            label: What to call it there.
-            protocol: The experiment's, by default.
+            who: A policy, or an ``ActingPolicy`` with its own horizons. A plain function gets the
+                horizons of the experiment's policy.
+            label: Name on the progress line.
+            protocol: Evaluation protocol; None for the experiment's.
         """
         protocol, cfg = protocol or self.experiment.eval, self.experiment.policy.cfg
         device = who.device if isinstance(who, DenoisingPolicy) else HOST
@@ -239,42 +238,42 @@ class Context:
         return result
 
 
-class Stage(StageTraits):
-    """One stage; built with its own ``Config``, resumes by itself from what is in its directory."""
+class Stage(StageTraits, ABC):
+    """A stage, built with its ``Config``; it resumes from the files in its directory."""
 
     @abstractmethod
     def run(self, context: Context) -> Report:
-        """Do the work, or the rest of it, and say what came out."""
+        """Do the remaining work and return the report."""
 
 
 @runtime_checkable
 class Reevaluable(Protocol):
-    """A stage whose result can be evaluated again, and its gate decided, without its training."""
+    """A stage that can evaluate its result and decide its gate again without training."""
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """Measure what is there under the experiment's protocol; says what came out.
+        """Evaluate the stage's artifacts under the experiment's protocol and return the report.
 
         Args:
             context: As for ``run``.
-            report: With the artifacts; numbers that were measured, and the gate, are put anew.
+            report: Report with the artifacts; measured numbers and the gate are replaced.
         """
         ...
 
 
 @runtime_checkable
 class MultiProcess(Protocol):
-    """A stage in whose work other processes can take part.
+    """A stage that several processes can run together.
 
     See ``robo_rl.distributed.process_group``.
     """
 
     def assist(self, context: Context) -> object:
-        """Take part in ``run``, which the first process is at; write nothing down."""
+        """Take part in the first process's ``run`` without writing files."""
         ...
 
 
 def stage_world(experiment: Experiment, index: int) -> World:
-    """The world that a stage's result depends on; nothing where none up to it reads task or env."""
+    """Return the world that a stage depends on; empty if no stage up to it reads task or env."""
     upto = list(experiment.stages.values())[: index + 1]
     read = [stage.cls.reads for stage in upto]
     depends = any(names is None or {"task", "env"} & set(names) for names in read)
@@ -282,13 +281,12 @@ def stage_world(experiment: Experiment, index: int) -> World:
 
 
 def stage_digest(experiment: Experiment, index: int, device: str = "") -> str:
-    """Hash of all settings that a stage's result depends on: those read, up to this stage.
+    """Return the hash of all settings on which a stage's result depends, up to this stage.
 
-    Equal digests mean equal results in one world (``world_digest``), also of two experiments, in as
-    many parts (``online.shards``).
-    Names, how many processes there are, and waivers are left out, but for waivers of stages that
-    decide by them what goes on. The type of the device counts, the experiment's own or another one;
-    that of the processor is not said.
+    Equal digests mean equal results in one world (``world_digest``), also of two experiments, for
+    the same number of shards (``online.shards``). Names, the number of processes and waivers do not
+    count. Waivers of stages without ``stops`` do, because they change the result. The device type
+    counts unless it is the CPU; ``device`` replaces the type of the experiment.
     """
     everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages", "device"}
     upto = list(experiment.stages.values())[: index + 1]

@@ -1,8 +1,7 @@
-"""What a stage's class says of itself beside its settings."""
+"""Traits of a stage class, by which an experiment is checked."""
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -11,21 +10,21 @@ from robo_rl.core.errors import PluginError
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class StageTraits(ABC):
-    """What an experiment is checked by before anything runs; all of it is optional.
+class StageTraits:
+    """Optional class attributes and methods that check an experiment before it runs.
 
     Args:
-        needs: Kinds of artifacts that earlier stages must have made.
-        makes: Kinds that it leaves; None where that is not said, and may be any.
+        needs: Kinds of artifacts that earlier stages must make.
+        makes: Kinds of artifacts that the stage makes; None for unknown kinds.
         reads: Fields of the experiment that its result depends on, besides its own settings; None
             for all of them.
-        waivable: Its result can be gone on with although its gate failed.
-        evaluates: Whether the experiment's ``eval`` has a part in its result, where it reads it.
-        stops: Unless it is waived, its gate stops a run; one that does not decides by itself what
-            goes on, and is waived by who runs it alone.
+        waivable: Whether later stages can use its result although its gate failed.
+        evaluates: Whether its result depends on the experiment's ``eval``, where it reads it.
+        stops: Whether a failed gate without waiver stops the run. A stage with False chooses its
+            result itself, and only a waiver overrides that choice.
 
     Raises:
-        PluginError: Where a class is defined: what should be several names is one.
+        PluginError: When a class is defined: a tuple of names is a single string.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -46,11 +45,11 @@ class StageTraits(ABC):
 
     @classmethod
     def check_policy(cls, cfg: Any, policy: Component[DenoisingPolicy]) -> None:
-        """Raise ConfigError for settings, or a policy that reaches the stage, that cannot work.
+        """Raise ConfigError for settings or a policy that cannot work in this stage.
 
         Args:
             cfg: The stage's own ``Config``.
-            policy: Family and settings.
+            policy: Family and settings of the policy that reaches the stage.
         """
         del cfg, policy
 
@@ -58,24 +57,24 @@ class StageTraits(ABC):
     def output_policy(
         cls, cfg: Any, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:
-        """Family and settings of the policy behind the stage; None where nobody knows.
+        """Return family and settings of the policy after the stage; None if unknown.
 
-        By default that which reaches it, unless it may make one.
+        The default is the policy that reaches the stage, unless the stage may make one.
 
         Args:
             cfg: The stage's own ``Config``.
-            policy: What reaches the stage; None where nobody knows.
-            own: The experiment's.
+            policy: Policy that reaches the stage; None if unknown.
+            own: The experiment's policy.
 
         Raises:
-            ConfigError: It cannot be made.
+            ConfigError: The policy cannot be made.
         """
         del cfg, own
         return None if cls.makes is None or "policy" in cls.makes else policy
 
     @classmethod
     def low_power_warning(cls, cfg: Any, protocol: Any) -> str | None:
-        """Why its gate can hardly pass with so many episodes; None where it well can.
+        """Return why its gate can hardly pass with so few episodes; None if the power suffices.
 
         Args:
             cfg: The stage's own ``Config``.
@@ -85,10 +84,10 @@ class StageTraits(ABC):
 
 
 def check_artifacts(stage: type[StageTraits], artifacts: Iterable[str], label: str) -> None:
-    """Demand that a stage left what its class says, by which later stages were checked.
+    """Check that a stage made only the artifacts that its class declares.
 
     Raises:
-        PluginError: It left something else.
+        PluginError: It made an undeclared artifact.
     """
     makes = stage.makes
     unsaid = [] if makes is None else sorted(set(artifacts) - set(makes))
@@ -101,5 +100,5 @@ def check_artifacts(stage: type[StageTraits], artifacts: Iterable[str], label: s
 
 
 def missing_artifact(kind: str) -> str:
-    """What to say where an artifact is missing."""
+    """Return the message for a missing artifact."""
     return f"no earlier stage makes a {kind}; put a stage that does before this one"

@@ -1,4 +1,4 @@
-"""How long a stage took, all of its sittings together."""
+"""Measures the duration of a stage over all sessions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from robo_rl.core.atomic_files import write_file
 
 
 class Stopwatch:
-    """Counts while it is entered, on from what earlier sittings left in its file.
+    """Context manager that adds to the seconds of earlier sessions.
 
     Args:
-        path: Where the seconds are kept; its directory exists.
-        every_s: How often they are written, which is the most that a kill loses.
+        path: File of the seconds, in an existing directory.
+        every_s: Interval between writes in s; a kill loses at most this much.
     """
 
     def __init__(self, path: Path, every_s: float = 2.0) -> None:
@@ -27,7 +27,7 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all sittings, this one as far as it has come."""
+        """Seconds of all sessions, including the current one."""
         return self._before + time.monotonic() - self._begun
 
     def __enter__(self) -> Stopwatch:
@@ -50,7 +50,7 @@ class Stopwatch:
             self._write()
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError):  # a full disk is told of by whoever saves the work
+        with contextlib.suppress(OSError):  # whoever saves the work reports a full disk
             write_file(self._path, f"{self.seconds:.3f}".encode())
 
 

@@ -1,8 +1,8 @@
-"""The world that numbers are measured in, part by part, so that two of them can be compared.
+"""Digests of the world of an evaluation, part by part, so that worlds can be compared.
 
-Parts are ``robot``, ``scene`` (the robot in it included), ``physics``, ``task settings``, ``env
+Parts are ``robot``, ``scene`` (including its robot), ``physics``, ``task settings``, ``env
 settings``, ``task source: PACKAGE``, ``env source: PACKAGE``, ``plugin version: DISTRIBUTION`` and
-``simulator version: DISTRIBUTION``. Versions are kept as they are, all else as digests.
+``simulator version: DISTRIBUTION``. Versions are stored as text, all other parts as digests.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from robo_rl.core.errors import DataError, PluginError
 from robo_rl.train.pipeline.experiment import Experiment
 
 World = dict[str, str]
-"""Part → digest or version; nothing where it was not recorded."""
+"""Part → digest or version; empty if not recorded."""
 
 WORLD = "world.json"
 _OURS = "robo-rl"
 _KNOWN: dict[str, World] = {}
 _IMPLIED = {"scene": "robot"}
-"""A part that differs wherever another does."""
+"""Part → the part that always changes with it."""
 
 
 def world_of(experiment: Experiment) -> World:
-    """The world of an experiment, computed once in a process.
+    """Return the world of an experiment, computed once per process.
 
     Raises:
         ConfigError: Its scene does not compile.
-        DeviceError: An interpreter that its env needs is not there.
-        PluginError: A plugin's ``fingerprint`` is none.
+        DeviceError: An interpreter that its env needs is missing.
+        PluginError: A plugin's ``fingerprint`` does not return a ``Fingerprint``.
     """
     settings = experiment.model_dump_json(include={"task", "env"})
     if settings not in _KNOWN:
@@ -46,7 +46,7 @@ def world_of(experiment: Experiment) -> World:
 
 
 def changed_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Parts in which two worlds differ, none where one was not recorded."""
+    """Return the parts in which two worlds differ; empty if one was not recorded."""
     if not (then and now):
         return []
     parts = [part for part in sorted({**then, **now}) if then.get(part) != now.get(part)]
@@ -54,16 +54,16 @@ def changed_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def describe_changes(then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """The same as text: 'part: then → now; …'; empty where they do not differ."""
+    """Return the differences as text: 'part: then → now; …'; empty without differences."""
     parts = changed_parts(then, now)
     return "; ".join(f"{p}: {then.get(p, 'none')} → {now.get(p, 'none')}" for p in parts)
 
 
 def read_world(place: Path) -> World:
-    """The world in which the stage of a folder was begun; nothing where that was not recorded.
+    """Return the world in which a folder's stage began; empty if not recorded.
 
     Raises:
-        DataError: What was recorded is damaged.
+        DataError: The record is damaged.
     """
     path = place / WORLD
     if not path.is_file():
@@ -85,7 +85,7 @@ def _measured(experiment: Experiment) -> World:
 
 
 def _of_task(task: Any) -> World:
-    """Robot, scene and physics of a task that has them."""
+    """Return digests of robot, scene and physics, as far as the task has them."""
     from robo_rl.env.mujoco.model_digest import model_digest
 
     parts: World = {}
@@ -101,7 +101,7 @@ def _of_task(task: Any) -> World:
 
 
 def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, str]]:
-    """Settings, source and versions of a component and of all that its settings name."""
+    """Yield settings, source and versions of a component and of its nested components."""
     yield f"{role} settings", digest(_settings(component))
     for each in _within(component):
         point, further = entry_point(each.kind, each.name), _fingerprint(each)
@@ -109,7 +109,7 @@ def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, s
             yield f"plugin version: {point.dist.name}", point.dist.version
         for name, version in further.versions.items():
             yield f"simulator version: {name}", version
-        if each.kind != "robots":  # they are described in full
+        if each.kind != "robots":  # their descriptions are digested in full
             modules = [base.__module__ for base in getattr(each.cls, "__mro__", ())]
             modules += [] if point is None else [point.module]
             for module in {*filter(is_plugin, modules), *further.sources}:
@@ -118,10 +118,10 @@ def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, s
 
 
 def _fingerprint(component: Component[Any]) -> Fingerprint:
-    """What a class says of itself, if it says anything.
+    """Return the fingerprint of a component's class, empty without one.
 
     Raises:
-        PluginError: It says something else.
+        PluginError: ``fingerprint`` returns another type.
     """
     cls = component.cls
     found: Any = cls.fingerprint(component.cfg) if isinstance(cls, Fingerprinted) else Fingerprint()
@@ -139,7 +139,7 @@ def _settings(component: Component[Any]) -> dict[str, Any]:
 
 
 def _within(value: Any) -> Iterator[Component[Any]]:
-    """All components in a value: itself, and those in its settings."""
+    """Yield all components in a value: itself, and those in its settings."""
     if isinstance(value, Component):
         yield value
         yield from _within(value.cfg)

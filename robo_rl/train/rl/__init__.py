@@ -1,1 +1,1 @@
-"""The loop of online RL."""
+"""The online RL training loop."""

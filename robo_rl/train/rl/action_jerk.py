@@ -1,4 +1,4 @@
-"""How roughly a robot is commanded: the jerk of executed actions, across chunk borders.
+"""Jerk of the executed actions, across chunk borders.
 
 Shapes: B envs, E actions of a chunk that may be executed, A act_dim.
 """
@@ -17,16 +17,17 @@ from robo_rl.core.stateful import Stateful
 
 
 class Jerk(Stateful):
-    """Mean |third difference of actions| / dt³, in action units per s³, over the action's elements.
+    """Mean |third difference of actions| / dt³, in action units per s³.
 
-    Actions count as the env executes them, held to their limits; differences span chunks but not
-    episodes. Checkpoints are taken between blocks.
+    The mean runs over the elements of the action. Actions are clamped to their limits, as the env
+    executes them. Differences span chunk borders but not episodes. Checkpoints are taken between
+    rollouts, so the running sums are not part of the state.
 
     Args:
-        act_spec: One step's action.
+        act_spec: Spec of one step's action.
         dt_s: Time between two actions.
         num_envs: B.
-        device: Where the env's tensors are.
+        device: Device of the env's tensors.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("last", "known")
@@ -43,12 +44,12 @@ class Jerk(Stateful):
         self._third, self._counts = list[Tensor](), list[Tensor]()
 
     def update(self, act: Tensor, num_exec: Tensor, over: Tensor) -> None:
-        """Take in a decision of every env.
+        """Add one decision of every env.
 
         Args:
             act: (B, E, A), physical units.
-            num_exec: (B,), how many of the actions were executed; all where the episode goes on.
-            over: (B,) bool, the episode ended.
+            num_exec: (B,), number of executed actions; E where the episode continues.
+            over: (B,) bool, whether the episode ended.
         """
         act = torch.cat([self.last, act.clamp(self.low, self.high)], dim=1)
         third = act.diff(n=3, dim=1).abs().mean(dim=-1)
@@ -65,7 +66,7 @@ class Jerk(Stateful):
         return sum(int(counts.sum()) for counts in self._counts)
 
     def pop_mean(self) -> float:
-        """The mean since it was last taken; NaN if no four actions followed each other."""
+        """Return the mean since the last call, then reset; NaN without 4 consecutive actions."""
         total, count = 0.0, 0
         for third, counts in self._taken():
             total += float(third[counts].double().sum())
@@ -82,7 +83,7 @@ class Jerk(Stateful):
             yield from zip(thirds, counts, strict=True)
 
     def reset(self) -> None:
-        """New episodes everywhere."""
+        """Start new episodes in all envs."""
         self.known = torch.zeros_like(self.known)
 
     def _loaded(self) -> None:

@@ -1,8 +1,8 @@
-"""The collapse guard: keeps the best policy that is proven, and goes back to it after a true fall.
+"""Collapse guard: keeps the best proven policy and rolls back to it after a significant score drop.
 
-Trust regions and adaptive rates keep single updates small; this one watches what they add up to,
-by the training episodes (never by those of evaluation). It looks at their success, or at their
-returns as long as none has ever succeeded.
+Trust regions and adaptive learning rates bound single updates. The guard bounds their sum. It
+watches the success of the training episodes, never the evaluation episodes. It watches their
+returns as long as no episode has succeeded.
 """
 
 from __future__ import annotations
@@ -28,44 +28,52 @@ from robo_rl.train.rl.score_drop import (
 )
 
 RANKING_LEVEL = 0.16
-"""Error of the lower bound by which policies are ranked: one standard error."""
+"""Error level of the lower bound that ranks policies: one standard error."""
 
 State = dict[str, Any]
 
 
 class CollapseGuard(Stateful):
-    """Says when to go back, and to what.
+    """Decides when to roll back and to which state.
 
-    Episodes are gathered in cells; ``ScoreDropDetector`` says when the score has truly fallen. Kept is the
-    state in the middle of the two cells in a row whose score has the highest lower bound: not the
-    luckiest block, and never more than one copy besides that of the cell at hand. A state that is
-    not finite is sent back at once.
+    The guard groups episodes into cells. ``ScoreDropDetector`` decides whether the score has
+    dropped. The best state is the state between two consecutive cells with the highest lower bound
+    of their joint score. At most one further copy is held, that of the start of the open cell. A
+    non-finite state is rolled back at once.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = (
-        "detector", "score_drops", "nonfinite_rollbacks", "success", "returns", "cell_start_state", "best_state", "best_score", "best_stats"
-    )  # fmt: skip
+        "detector",
+        "score_drops",
+        "nonfinite_rollbacks",
+        "success",
+        "returns",
+        "cell_start_state",
+        "best_state",
+        "best_score",
+        "best_stats",
+    )
 
     class Config(ConfigModel):
-        """Episodes of a cell, error of one bound (see ``falls``), and how often it may go back.
+        """Cell size, error level and rollback budget of the guard.
 
-        One that is not ``enabled`` never goes back, not even in the end.
-        Each return halves the learning rate, which may slowly come back (PPO, NFT). After
-        ``max_rollbacks`` of them only states that are not finite are sent back, as many times
-        again; the end of training still goes to the best that was kept.
+        Each rollback halves the learning rate, which may slowly recover (PPO, NFT). After
+        ``max_rollbacks`` score drops only non-finite states are rolled back, up to
+        ``max_rollbacks`` times. The end of training still returns the best state. A guard that is
+        not ``enabled`` never rolls back, not even at the end of training.
         """
 
         enabled: bool = True
-        """Whether the guard may go back at all."""
+        """Whether the guard may roll back."""
         episodes: int = Field(default=100, ge=20)
-        """Episodes of a cell of the change test."""
+        """Episodes per cell of the change-point test."""
         level: float = Field(default=3e-6, gt=0.0, le=0.05)
-        """Error level of one bound of the change test."""
+        """Error level of one confidence bound of the change-point test (see ``score_drop``)."""
         max_rollbacks: int = Field(default=8, ge=0)
-        """How often a drop of the score may send the policy back."""
+        """Maximum number of rollbacks after score drops."""
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
@@ -74,33 +82,33 @@ class CollapseGuard(Stateful):
         self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
         self.cell_start_state: State | None = None
         self.best_state: State | None = (
-            None  # never changed in place, so it may also be the opening
+            None  # never changed in place, so cell_start_state may alias it
         )
         self.best_score, self.best_stats = -math.inf, EpisodeStats(0, 0.0, 0.0)
 
     @property
     def rollbacks(self) -> int:
-        """How often it went back: after falls, and from states that were not finite."""
+        """The number of rollbacks, after score drops and from non-finite states."""
         return self.score_drops + self.nonfinite_rollbacks
 
     def begin(self, state: State) -> None:
-        """Remember the state that training begins with."""
+        """Store the initial state of training."""
         self.cell_start_state = self.best_state = copy.deepcopy(state)
 
     def observe(self, success: Tensor, returns: Tensor, state: State) -> State | None:
-        """Take in episodes that ended, and the state that acts from now on.
+        """Add finished episodes and the state that acts next.
 
         Args:
             success: (E,) bool.
             returns: (E,) sums of rewards.
-            state: Nested dicts of tensors; copied when it is to be remembered.
+            state: Nested dicts of tensors. The guard copies what it keeps.
 
         Returns:
-            The state to go back to, or None.
+            The state to roll back to, or None.
 
         Raises:
-            PluginError: The state is not finite, and there is none to go back to, or it was sent
-                back too often.
+            PluginError: The state is not finite, and either no earlier state exists or the budget
+                of rollbacks is spent.
         """
         if not self.cfg.enabled:
             return None
@@ -116,10 +124,10 @@ class CollapseGuard(Stateful):
         return self._go_back() if fallen and allowed else None
 
     def finish(self, state: State) -> State | None:
-        """The state to end with, where that is not the present one.
+        """Return the best state if training should end with it, else None.
 
-        Here a false alarm costs nothing, so it is enough that the latest score is below what is
-        credited to the kept state, or that nothing is known of it yet.
+        A false alarm costs nothing here. It suffices that the latest mean score is below the lower
+        bound of the best state, or that no episode has been counted since.
         """
         if not self.cfg.enabled:
             return None
@@ -129,7 +137,7 @@ class CollapseGuard(Stateful):
         return None if is_finite(state) and good else copy.deepcopy(self.best_state)
 
     def _cell(self) -> EpisodeStats:
-        """Close the cell; the first success of all makes success what is watched."""
+        """Close the cell, return its statistics; the first success makes success the score."""
         if not self.detector.binary and bool(self.success.any()):
             self.detector.restart(binary=True)
             self.best_score = -math.inf
@@ -138,7 +146,7 @@ class CollapseGuard(Stateful):
         return cell
 
     def _count(self) -> EpisodeStats:
-        """The open cell."""
+        """Return the statistics of the open cell."""
         return success_stats(self.success) if self.detector.binary else return_stats(self.returns)
 
     def _rank(self, state: State) -> None:
@@ -154,7 +162,7 @@ class CollapseGuard(Stateful):
         self.cell_start_state = copy.deepcopy(state)
 
     def _go_back(self) -> State | None:
-        """From now on the score to hold is what the kept state itself has proven."""
+        """Roll back; the score to hold becomes the lower bound of the best state."""
         binary, self.score_drops = self.detector.binary, self.score_drops + 1
         proven = confidence_bounds(self.best_stats, self.cfg.level, binary=binary).low
         self.detector.restart(binary=binary, best=proven)
@@ -178,7 +186,7 @@ class CollapseGuard(Stateful):
 
 
 def is_finite(state: Any) -> bool:
-    """Whether every floating-point number in nested dicts, lists and tuples is finite."""
+    """Return whether all floating-point numbers in nested dicts, lists and tuples are finite."""
     if isinstance(state, Tensor):
         return not state.is_floating_point() or bool(state.isfinite().all())
     if isinstance(state, Mapping):

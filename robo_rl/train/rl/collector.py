@@ -1,4 +1,4 @@
-"""Collecting blocks of decisions with an exploring policy.
+"""Collects rollouts with an exploring policy.
 
 Shapes: T decisions, B envs, K denoising steps, H horizon, A act_dim.
 """
@@ -24,12 +24,12 @@ from robo_rl.train.rl.episode_cohorts import Cohorts, EpisodeOutcomes
 
 
 class Collector:
-    """Steps a policy through an env and keeps what PPO needs; counts episodes.
+    """Steps a policy through an env, records rollouts and counts episodes.
 
     Args:
-        env: Where to act.
+        env: The env to step.
         generator: Source of the policy's noise.
-        single_step: Chains with one stochastic step each (see ``draw_chain``).
+        single_step: Whether each chain has one stochastic step (see ``draw_chain``).
     """
 
     def __init__(self, env: ChunkEnv, generator: torch.Generator, *, single_step: bool) -> None:
@@ -42,12 +42,12 @@ class Collector:
         self.cohorts = Cohorts(env.num_envs, env.device)
 
     def start(self, seed: int) -> None:
-        """Begin new episodes everywhere."""
+        """Start new episodes in all envs."""
         self.seed = seed
         self.start_at(self.env.reset(seed))
 
     def start_at(self, obs: dict[str, Tensor]) -> None:
-        """Go on from the first observations of episodes that have just begun everywhere."""
+        """Continue from the first observations of new episodes in all envs."""
         self.obs, self.previous_noise = obs, None
         self.succeeded.zero_()
         self.cohorts.restart()
@@ -55,13 +55,13 @@ class Collector:
 
     @torch.no_grad()
     def collect(self, policy: DenoisingPolicy, decisions: int) -> tuple[Rollout, dict[str, float]]:
-        """T decisions in every env.
+        """Collect T decisions in every env.
 
         Returns:
-            The block, and its metrics: ``rew_per_step`` and of its parts ``rew/…``, means per env
-            step; ``jerk`` of the executed actions (see ``Jerk``), how many decisions were
-            ``dropped``, and in how many an env said that it had to leave something out
-            (``lost_…``). Episodes are for ``cohorts`` to tell.
+            The rollout and its metrics. ``rew_per_step`` and its parts ``rew/…`` are means per env
+            step. ``jerk`` is that of the executed actions (see ``Jerk``). ``invalid_decisions``
+            counts decisions that training ignores. ``lost_…`` counts decisions in which an env
+            reports that it left something out. ``cohorts`` reports the episodes.
         """
         builder, counts, earned = RolloutBuilder(), Sums(), Sums()
         self.previous_noise = self._past(policy)
@@ -90,11 +90,11 @@ class Collector:
         return rollout, {**means, **counts.pop(), "jerk": self.jerk.pop_mean()}
 
     def finish_block(self) -> EpisodeOutcomes:
-        """End the block; see ``Cohorts.complete``."""
+        """Close the block of episodes; see ``Cohorts.finish_block``."""
         return self.cohorts.finish_block()
 
     def discard_running(self) -> None:
-        """Count only episodes that begin from now on; see ``Cohorts.forget``."""
+        """Count only episodes that begin from now on; see ``Cohorts.discard_running``."""
         self.cohorts.discard_running()
 
     def close(self) -> None:
@@ -102,22 +102,22 @@ class Collector:
         self.env.close()
 
     def _counted(self, step: ChunkStep) -> ChunkStep:
-        """The part of a step that belongs to the block: all of it."""
+        """Return the part of a step that belongs to the rollout: all of it."""
         return step
 
     def _enough(self) -> bool:
-        """Whether the block may end before it has all its decisions."""
+        """Return whether the rollout may end before it has all its decisions."""
         return False
 
     def _past(self, policy: DenoisingPolicy) -> PreviousNoise | None:
-        """What the next decisions' noise follows; None where it follows nothing at all."""
+        """Return the previous decision's noise; None without correlated exploration."""
         if not policy.correlation.enabled:
             return None
         size = policy.num_steps, policy.horizon, policy.act_spec.size
         return self.previous_noise or zero_previous_noise(self.env.num_envs, *size, self.env.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """For checkpoints: env, policy noise, counters."""
+        """Return the state of the env, the policy noise and the counters."""
         return {
             "env": self.env.snapshot() if isinstance(self.env.env, Branchable) else None,
             "generator": self.generator.get_state(),
@@ -130,9 +130,9 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where ``state_dict`` was taken; a not ``Branchable`` env starts anew.
+        """Continue from ``state_dict``; an env that is not ``Branchable`` starts new episodes.
 
-        What it then starts from follows from the first seed and from how far it has come.
+        The seed of these episodes is derived from the first seed and the number of env steps.
         """
         self.generator.set_state(state["generator"])
         self.env_steps, self.seed = state["env_steps"], state["seed"]
@@ -169,13 +169,13 @@ class Sums:
 
 
 def _earned(step: ChunkStep) -> dict[str, Tensor]:
-    """What all envs earned, and its parts."""
+    """Return the reward summed over envs, and its parts."""
     parts = {name: value for name, value in step.metrics.items() if name.startswith(REW_PART)}
     return {name: x.sum() for name, x in {"rew_per_step": step.rew_sum, **parts}.items()}
 
 
 def _troubles(step: ChunkStep) -> dict[str, Tensor]:
-    """In how many envs something went wrong."""
+    """Return the number of envs with invalid decisions and with each kind of loss."""
     lost = {name: value for name, value in step.metrics.items() if name.startswith("lost_")}
     counts = {"invalid_decisions": ~step.valid, **{name: value > 0 for name, value in lost.items()}}
     return {name: count.sum() for name, count in counts.items()}

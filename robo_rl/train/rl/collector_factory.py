@@ -1,4 +1,4 @@
-"""The envs that a policy learns in, and what collects from them."""
+"""Builds the training envs and the collector of an online run."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ _UNLIMITED, _MOST = 256, 16384
 
 
 def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
-    """How many envs a run has.
+    """Return the number of envs of a run.
+
+    ``auto`` is the largest power of two that fits the memory of the simulator's device in every
+    process, up to 16,384. It is 256 where memory is not limiting.
 
     Args:
-        context: Of the stage.
-        wanted: A number; ``auto`` is the largest power of two for which the simulator's device has
-            memory, in whichever process that is least, up to 16,384, and 256 where nothing limits
-            it.
-        kept: What a checkpoint has, which then is what ``auto`` means.
+        context: Context of the stage.
+        wanted: A number, or ``auto``.
+        kept: Number of envs of the checkpoint, which replaces ``auto``; None without a checkpoint.
 
     Raises:
-        DeviceError: Not one fits.
+        DeviceError: Not even one env fits.
     """
     if wanted != "auto":
         return wanted
@@ -60,19 +61,19 @@ def make_collector(
     *,
     sharded: bool = False,
 ) -> Collector | ShardedCollector:
-    """What collects blocks for an algorithm.
+    """Build the collector for an algorithm.
 
     Args:
-        context: Of the stage.
-        policy: Its chunks are what is executed.
-        algo: Says what blocks it wants.
-        num_envs: Of all parts together.
-        split: The parts of the run.
-        sharded: Whether a checkpoint is of parts, be it one, whose state a lone collector could not
-            take up.
+        context: Context of the stage.
+        policy: Policy that acts.
+        algo: Algorithm, with its ``group_size`` and ``single_step``.
+        num_envs: Number of envs over all shards.
+        split: Shards of the run.
+        sharded: Whether the checkpoint has the state of a ``ShardedCollector``, even of one shard.
 
     Raises:
-        ConfigError: The envs do not make whole groups, or blocks of several parts would differ.
+        ConfigError: The envs do not make whole groups, or the rollouts of several shards would
+            differ in length.
     """
     make = _maker(context, policy, algo, num_envs // split.total)
     if split.total == 1 and not sharded:

@@ -1,4 +1,4 @@
-"""What critics learnt from data, handed to an algorithm that goes on from there."""
+"""Warm start of an online algorithm's critics from offline training."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from robo_rl.train.pipeline.stage import Context
 
 
 def load_offline_critics(algo: Algorithm, context: Context) -> None:
-    """Have an algorithm begin with the newest critics, if it wants to.
+    """Load the newest critics of an earlier stage into an algorithm that requests them.
 
     Args:
-        algo: May want them or not.
-        context: Says whether there are any.
+        algo: Algorithm; ``needs_critics`` says whether it requests them.
+        context: Context of the stage, which provides the critics.
 
     Raises:
-        ConfigError: There are none, or they are of other sizes than the algorithm's own.
-        CheckpointError: They are damaged.
+        ConfigError: No stage has made critics, or their sizes differ from the algorithm's.
+        CheckpointError: The checkpoint of the critics is damaged.
     """
     if not algo.needs_critics:
         return
     if not context.has_artifact("critics"):
         raise ConfigError(
             "there are no critics to begin from",
-            where="algo.inherit",
+            where="algo.warm_start_critics",
             expected="a stage before that makes some, such as 'offline'",
         )
     place = context.artifact("critics")
@@ -50,5 +50,5 @@ def _sizes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
 
 
 def _shown(sizes: Mapping[str, tuple[int, ...]]) -> str:
-    """Those of the matrices: members, inputs, outputs."""
+    """Return the sizes of the weight matrices as text: members, inputs, outputs."""
     return ", ".join("×".join(map(str, size)) for size in sizes.values() if len(size) == 3)

@@ -1,8 +1,8 @@
-"""Training episodes by the block in which they began.
+"""Training episodes, grouped by the block in which they began.
 
-Shapes: B envs, E episodes. Counting episodes by when they end favours short ones: where a success
-ends its episode, the first to end after a start are all successes. Those that began together are
-a fair sample, once the last of them has ended.
+Shapes: B envs, E episodes. Counting episodes in the order in which they end favours short ones.
+Where success ends an episode, the first episodes to end are all successes. Episodes that began
+together are a fair sample once the last of them has ended.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from robo_rl.core.stateful import Stateful
 
 
 class EpisodeOutcomes(NamedTuple):
-    """Of finished episodes: success (E,) bool and returns (E,), the sums of their rewards."""
+    """Success (E,) bool and return (E,) of finished episodes; a return is a sum of rewards."""
 
     success: Tensor
     returns: Tensor
 
     def metrics(self) -> dict[str, float]:
-        """``episodes``, and where there are any ``success`` and ``return``, their means."""
+        """Return ``episodes`` and the means ``success`` and ``return``, NaN without episodes."""
         if not len(self.success):
             return {"episodes": 0.0, "success": math.nan, "return": math.nan}
         success, returns = (float(column.double().mean()) for column in self)
@@ -31,11 +31,11 @@ class EpisodeOutcomes(NamedTuple):
 
 
 class Cohorts(Stateful):
-    """Gathers the outcomes of episodes and hands them over cohort by cohort.
+    """Collects the outcomes of episodes and returns them cohort by cohort.
 
     Args:
         num_envs: B.
-        device: Where the env's tensors are.
+        device: Device of the env's tensors.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("block", "running", "start_block", "ended")
@@ -47,24 +47,25 @@ class Cohorts(Stateful):
         self.restart()
 
     def restart(self) -> None:
-        """Every env begins an episode; what was under way is not counted."""
+        """Begin an episode in every env; running episodes are not counted."""
         self.start_block = torch.full_like(self.running, self.block, dtype=torch.int64)
         self.running.zero_()
         self.ended = torch.zeros(0, 3, dtype=torch.float64)
 
     def discard_running(self) -> None:
-        """Count only episodes that begin from now on: those under way were begun by another."""
+        """Count only episodes that begin from now on, such as after a rollback of the policy."""
         self.start_block[:] = -1
         self.ended = self.ended[:0]
 
     def record_step(self, rew: Tensor, succeeded: Tensor, over: Tensor, lost: Tensor) -> None:
-        """One decision.
+        """Add one decision of every env.
 
         Args:
-            rew: (B,) its rewards.
+            rew: (B,) sum of the decision's rewards.
             succeeded: (B,) bool, success so far.
             over: (B,) bool, which episodes ended.
-            lost: (B,) bool, which of these with their world: they are not counted.
+            lost: (B,) bool, which episodes ended with the loss of their world; they are not
+                counted.
         """
         self.running += rew
         counted = over & ~lost & (self.start_block >= 0)
@@ -86,7 +87,7 @@ class Cohorts(Stateful):
         self._ended, self._new = rows, list[Tensor]()
 
     def finish_block(self) -> EpisodeOutcomes:
-        """End the block: the episodes of all cohorts of which none is under way any more."""
+        """End the block; return the episodes of all cohorts in which no episode is running."""
         oldest = torch.where(self.start_block < 0, self.block, self.start_block).min()
         ended = self.ended
         done = ended[:, 0] < int(oldest)

@@ -1,6 +1,6 @@
-"""Another way to explore for a policy that was cloned under one: its network stays as it is.
+"""Replaces the exploring sampler of a cloned policy and keeps its network.
 
-So that several ways of fine-tuning can start from one and the same clone.
+Several ways of fine-tuning can thus start from the same clone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from robo_rl.policy.chain import Sampler
 
 
 class ExplorationConfig(ConfigModel):
-    """The exploring sampler, and how many steps RL trains; what is not given stays."""
+    """Exploring sampler and number of fine-tuned steps; null keeps the policy's setting."""
 
     sampler: Annotated[Component[Sampler], component("samplers")] | None = None
     """Exploring sampler; null keeps the policy's."""
@@ -30,11 +30,11 @@ class ExplorationConfig(ConfigModel):
 def exploration_policy(
     policy: Component[DenoisingPolicy], cfg: ExplorationConfig
 ) -> Component[DenoisingPolicy] | None:
-    """The family's settings under another sampler; None where nothing is to change.
+    """Return the policy's settings with another sampler; None where nothing changes.
 
     Raises:
-        ConfigError: The sampler reads what this family's network does not say, or there are not so
-            many steps.
+        ConfigError: The sampler needs an output that the network lacks, or ``finetune_steps``
+            exceeds the number of denoising steps.
     """
     changes = cfg.model_dump(mode="json", exclude_none=True)
     if not changes:
@@ -47,17 +47,17 @@ def exploration_policy(
 
 
 def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int) -> DenoisingPolicy:
-    """The policy under another sampler; itself where nothing is to change.
+    """Return the policy with another sampler, or the policy itself where nothing changes.
 
     Args:
-        policy: Whose network is copied.
-        cfg: What changes.
-        seed: Of what the sampler learns, which begins anew.
+        policy: Policy with the network to copy.
+        cfg: The changes.
+        seed: Seed of the sampler's learnt parameters, which are initialised anew.
 
     Raises:
-        ConfigError: The sampler reads what this family's network does not say, or other steps are
-            to be trained than those that were: a policy whose first steps run on a copy from before
-            would act otherwise.
+        ConfigError: The sampler needs an output that the network lacks. Also raised where
+            ``finetune_steps`` differs from that of earlier fine-tuning, because the first steps run
+            on the reference network and the policy would act differently.
     """
     family = exploration_policy(Component("policies", policy.family, type(policy), policy.cfg), cfg)
     if family is None:
@@ -65,7 +65,7 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
     if policy.reference_net is not None and family.cfg.finetune_steps != policy.cfg.finetune_steps:
         raise ConfigError(
             "other steps of the chain were trained before",
-            where="explore.finetune_steps",
+            where="exploration.finetune_steps",
             expected=policy.cfg.finetune_steps,
             found=family.cfg.finetune_steps,
         )

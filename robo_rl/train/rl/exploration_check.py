@@ -1,4 +1,4 @@
-"""What exploring costs: success of the first training episodes beside that of the policy itself."""
+"""Compares the success of the first training episodes with that of the policy without noise."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ SHARE = 0.5
 
 
 class ExplorationCheck:
-    """Looks once, at the first hundred episodes or so, before much is learnt.
+    """Checks the cost of exploration noise once, on the first hundred training episodes.
 
-    A policy may be so exact that little noise breaks it. Then nothing succeeds while it explores,
-    there is hardly anything to learn from, and what is evaluated in the end is worse than before.
+    A precise policy may fail under little noise. Then no episode succeeds during exploration, and
+    training has hardly any signal. The trained policy then evaluates worse than the initial one.
 
     Args:
-        context: Of the stage; the report of the stage that made the policy says what it can do.
+        context: Context of the stage, with the report of the stage that made the policy.
     """
 
     def __init__(self, context: Context) -> None:
@@ -25,9 +25,10 @@ class ExplorationCheck:
         self._good = self._count = 0
 
     def observe(self, outcomes: EpisodeOutcomes) -> str | None:
-        """Take in finished episodes; says so, once, if fewer than half as many succeed.
+        """Add finished episodes; return a warning, once, if exploration more than halves success.
 
-        That is, if the whole 95 % interval of theirs is below half of the other's lower end.
+        The criterion: the upper end of the 95 % interval under exploration is below half of the
+        lower end of the interval without noise.
         """
         if self._able is None:
             return None
@@ -41,12 +42,12 @@ class ExplorationCheck:
         return (
             f"exploring, {self._good} of {self._count} episodes succeed; evaluated without noise,"
             f" the policy succeeds in {able.low:.0%} to {able.high:.0%}. So wide a noise leaves"
-            " little to learn from: narrow it (std_max of policy.sampler or of explore.sampler)"
+            " little to learn from: narrow it (std_max of policy.sampler or of exploration.sampler)"
         )
 
 
 def _success(context: Context) -> Interval | None:
-    """What the newest policy was measured to do; None where success is not what is judged."""
+    """Return the success interval of the newest policy; None if the measure is not success."""
     if context.experiment.eval.measure != "success":
         return None
     makers = (report for _, report in reversed(context.earlier) if "policy" in report.artifacts)

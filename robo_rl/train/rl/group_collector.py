@@ -1,4 +1,4 @@
-"""Collecting whole episodes, several from each start.
+"""Collects whole episodes in groups that share a start state.
 
 Shapes: T decisions, B envs, G episodes of a group.
 """
@@ -19,13 +19,14 @@ from robo_rl.train.rl.collector import Collector, Sums
 
 
 class GroupCollector(Collector):
-    """A ``Collector`` whose blocks are one episode an env, envs i·G … i·G+G−1 from one start.
+    """A ``Collector`` whose rollouts hold one episode per env.
 
-    A block lasts until the last episode has ended. Envs that are done before go on, which is
-    counted in ``env_steps`` (they are simulated) and nowhere else: these decisions are not valid.
+    Envs i·G … i·G+G−1 share a start state. A rollout lasts until its last episode has ended. Envs
+    with a finished episode are still stepped. Their decisions are not valid and count only in
+    ``env_steps``.
 
     Args:
-        env: Where to act.
+        env: The env to step.
         generator: Source of the policy's noise.
         single_step: See ``Collector``.
         group_size: G.
@@ -43,17 +44,17 @@ class GroupCollector(Collector):
         self._begin_count()
 
     def start(self, seed: int) -> None:
-        """Blocks start by themselves, from states that follow from this seed."""
+        """Set the seed from which the start states of all rollouts are derived."""
         self.seed = seed
 
     def collect(self, policy: DenoisingPolicy, decisions: int) -> tuple[Rollout, dict[str, float]]:
-        """A whole episode in every env, however many decisions that takes; see ``Collector``."""
+        """Collect one whole episode in every env and ignore ``decisions``; see ``Collector``."""
         del decisions
         self.start_at(self.env.reset_groups(self.group_size, self._next_seed()))
         self._begin_count()
         limit = math.ceil(self.env.max_episode_steps / self.env.exec_horizon)
         rollout, stats = super().collect(policy, limit)
-        self.cohorts.start_block[:] = self.cohorts.block + 1  # no episode is under way
+        self.cohorts.start_block[:] = self.cohorts.block + 1  # no episode is running
         idle = self._idle.pop()
         self.env_steps += int(idle["steps"])
         stats["invalid_decisions"] -= idle["decisions"]
@@ -68,9 +69,10 @@ class GroupCollector(Collector):
         self._idle = Sums()
 
     def _counted(self, step: ChunkStep) -> ChunkStep:
-        """What happens to envs whose episode is still the first.
+        """Mask the step of envs that have finished their first episode.
 
-        A decision that lost its world is not valid: what it earned before tells nothing of it.
+        A decision that lost its world is not valid, because its rewards before the loss are
+        unreliable.
         """
         alive = self._alive
         self._idle.add({"decisions": (~alive).sum(), "steps": (step.num_exec * ~alive).sum()})
@@ -92,7 +94,7 @@ class GroupCollector(Collector):
         return not bool(self._alive.any())
 
     def state_dict(self) -> dict[str, Any]:
-        """For checkpoints, between blocks: no env is in the middle of anything."""
+        """Return the state between rollouts, where no env is in the middle of an episode."""
         return {
             "generator": self.generator.get_state(),
             "env_steps": self.env_steps,
@@ -102,7 +104,7 @@ class GroupCollector(Collector):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where ``state_dict`` was taken."""
+        """Continue from ``state_dict``."""
         self.generator.set_state(state["generator"])
         self.cohorts.load_state_dict(state["cohorts"])
         self.env_steps, self.seed, self.blocks = state["env_steps"], state["seed"], state["blocks"]

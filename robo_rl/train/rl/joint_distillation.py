@@ -1,7 +1,7 @@
-"""A one-step student that learns beside a policy, while reinforcement learning changes that.
+"""Joint distillation of a one-step student during reinforcement learning.
 
-RL-100 distils jointly (Lei et al. 2025, arXiv 2510.14830, "action_same_noise"): the teacher is the
-policy as it stands by then, and what the student comes to changes nothing about it.
+As in RL-100 (Lei et al. 2025, arXiv 2510.14830, "action_same_noise"), the teacher is the current
+policy. The student does not influence the policy.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from robo_rl.train.checkpoint.policies import check_distillable
 WHY = "a student beside it"
 
 _ENDLESS = sys.maxsize
-"""The rate never decays: the policy moves for as long as it is trained, and that may end early."""
+"""Number of steps of the schedule: the learning rate never decays, since training may end early."""
 
 
 class JointDistillation(Stateful):
-    """Regresses a student onto a policy after each of its updates, at the states of its block.
+    """Regresses a student onto a policy after each update, at the states of its rollout.
 
-    The student begins as the policy does and shares its normaliser. Its random streams are its own,
-    so that the policy is the same with and without it. Where the policy goes back to an earlier
-    one, the student goes on from where it is.
+    The student starts from the policy's weights and shares its normaliser. It has its own random
+    streams, so the policy is the same with and without it. A rollback of the policy does not change
+    the student.
 
     Args:
-        cfg: See Config.
-        policy: That it begins with.
-        seed: Of what the policy cannot lend it, and of its rows and noise.
+        cfg: See ``Config``.
+        policy: Initial policy.
+        seed: Seed of newly initialised parameters, of rows and of noise.
 
     Raises:
-        ConfigError: Evaluating the policy draws noise on its way.
+        ConfigError: The policy draws noise in evaluation and cannot be distilled.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("trainer", "generator")
 
     class Config(ConfigModel):
-        """Gradient steps after an update of the policy, 0 for no student, and rows of each.
+        """Gradient steps after each update of the policy, and rows of each step.
 
-        After ``warmup_steps`` the learning rate is constant.
+        The learning rate is constant after ``warmup_steps``.
         """
 
         steps: int = Field(default=0, ge=0)
@@ -60,7 +60,7 @@ class JointDistillation(Stateful):
         batch: int = Field(default=512, ge=1)
         """Rows of a gradient step."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
-        """Optimiser, its schedule and the averaging of weights."""
+        """Optimiser, learning-rate schedule and weight averaging."""
 
     def __init__(self, cfg: Config, policy: DenoisingPolicy, seed: int) -> None:
         check_distillable(policy.cfg, WHY)
@@ -72,24 +72,24 @@ class JointDistillation(Stateful):
 
     @classmethod
     def of(cls, cfg: Config, policy: DenoisingPolicy, seed: int) -> JointDistillation | None:
-        """That of a run: none where none is wanted, else the first process has it."""
+        """Return the student of a run; None without steps and in all processes but the first."""
         found = cls(cfg, policy, seed) if cfg.steps else None
         return found if rank_info().rank == 0 else None
 
     @property
     def student(self) -> DenoisingPolicy:
-        """The student by its averaged weights, which are what counts."""
+        """The student with its averaged weights, which is evaluated and kept."""
         return self.trainer.ema.module
 
     def update(self, policy: DenoisingPolicy, rollout: Rollout) -> dict[str, float]:
-        """Take the steps that are due, alone whatever other processes do meanwhile.
+        """Take the due gradient steps in this process alone.
 
         Args:
-            policy: As it is by now.
-            rollout: The block that it was updated by; without valid decisions there is no step.
+            policy: Current policy.
+            rollout: Rollout of the policy's last update; without valid decisions no step is taken.
 
         Returns:
-            ``student_loss``, the mean over the steps, and ``student_s``, the time they took.
+            ``student_loss``, the mean over the steps, and ``student_s``, their duration in s.
         """
         start, seen = time.perf_counter(), _states(rollout)
         losses = list[Tensor]()
@@ -103,9 +103,9 @@ class JointDistillation(Stateful):
 
 
 def _states(rollout: Rollout) -> dict[str, Tensor]:
-    """What was acted on in the run's first part, which is the first process' in every split.
+    """Return the valid observations of the first shard, which the first process always holds.
 
-    So what the student learns follows from the parts, and not from how many processes have them.
+    The student thus depends on the shards and not on the number of processes.
     """
     rows = {name: rollout.rows(seen) for name, seen in rollout.obs.items()}
     shards = rollout.shards

@@ -1,4 +1,4 @@
-"""The loop of reinforcement learning: collect a block, learn from it, watch, keep, again."""
+"""The online RL loop: collect a rollout, update, check the guard, save a checkpoint."""
 
 from __future__ import annotations
 
@@ -35,24 +35,31 @@ from robo_rl.train.rl.shards import ShardPlan
 from robo_rl.train.rl.stopping import StoppingRule
 
 _SHOWN = ("success", "kl", "reverse_kl", "env_steps")
-"""Metrics that are shown on the way, where there are any."""
+"""Metrics on the progress bar, where the algorithm reports them."""
 
 
 class Loop(Stateful):
-    """The loop and all of its state, which it takes up where it was left.
+    """The online RL loop and its resumable state.
+
+    After ``train``, ``ended_with`` is ``last`` for the last policy or ``kept`` for the guard's
+    best.
 
     Args:
         cfg: See ``LoopConfig``.
-        context: Of the stage.
-        policy: Trained in place.
-
-    ``ended_with`` says in the end which policy it is: the ``last`` one, or the one that the guard
-    had ``kept``.
+        context: Context of the stage.
+        policy: Policy to train in place.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = (
-        "algo", "minibatch", "guard", "collector", "obs_stats", "joint_distillation", "stopping", "num_envs"
-    )  # fmt: skip
+        "algo",
+        "minibatch",
+        "guard",
+        "collector",
+        "obs_stats",
+        "joint_distillation",
+        "stopping",
+        "num_envs",
+    )
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, self.seed = cfg, policy, (seed := context.seed)
@@ -95,11 +102,12 @@ class Loop(Stateful):
         return ShardPlan.of(self.cfg.shards, kept, self.num_envs, single=groups)
 
     def _announce(self) -> None:
-        """Of a run of several processes: what is whose, and what that means for the rates."""
+        """Print how a run of several processes shares its envs, and that rates need no change."""
         if rank_info().world_size > 1:
             rows = self.num_envs * self.cfg.decisions
             text = (
-                f"{rank_info().world_size} processes, {self.num_envs} envs in {self.parts.total} parts:"
+                f"{rank_info().world_size} processes, {self.num_envs} envs in"
+                f" {self.parts.total} parts:"
                 f" {rows:,} decisions an update. num_envs and minibatch count those of all, so"
                 " learning rates are as with one process"
             )
@@ -111,10 +119,10 @@ class Loop(Stateful):
         return self.algo.eval_policy()
 
     def train(self) -> None:
-        """Update until the budget is spent or success is enough; checkpoints on the way.
+        """Update until the budget is spent or success suffices; save checkpoints between updates.
 
         Raises:
-            Interrupted: A signal has come; the updates up to there are saved.
+            Interrupted: A signal arrived; all finished updates are saved.
         """
         shown = Progress(self.cfg.updates, "fine-tune", "updates", console=self.console)
         with shown as progress, between_updates() as pause:
@@ -137,7 +145,7 @@ class Loop(Stateful):
         self.collector.close()
 
     def _progress(self) -> tuple[int, int]:
-        """Updates so far, and how many there will be."""
+        """Return the number of updates so far, and the expected total."""
         done = self.algo.updates
         return done, self.stopping.expected_updates(done, self.collector.env_steps)
 
@@ -181,14 +189,14 @@ class Loop(Stateful):
         }
 
     def _guard(self, outcomes: EpisodeOutcomes) -> None:
-        """Show the guard the episodes that are complete; after a fall go back."""
+        """Pass complete episodes to the guard; roll back if it says so."""
         good = self.guard.observe(*outcomes, self._acting())
         if good is not None:
             self._go_back(good)
             self.collector.discard_running()
 
     def _acting(self) -> dict[str, Any]:
-        """All that makes the policy act as it does, what it has come to see included."""
+        """Return all state that determines how the policy acts, with the observation statistics."""
         return {"actor": self.algo.actor_state(), **self.states_of(("obs_stats",))}
 
     def _go_back(self, state: dict[str, Any]) -> None:
@@ -196,7 +204,7 @@ class Loop(Stateful):
         self.load_states_of(("obs_stats",), state)
 
     def _save(self) -> None:
-        """By the first process, for all."""
+        """Save a checkpoint in the first process, for all processes."""
         state = self.state_dict()
         check_identical([*flatten(state["algo"])[0].values()])
         if self.is_main_process:
@@ -207,9 +215,7 @@ class Loop(Stateful):
             self.collector.start(derive("online", self.seed))
             self.guard.begin(self._acting())
         else:
-            if (
-                self.joint_distillation is None
-            ):  # the is_main_process process has the student, alone
+            if self.joint_distillation is None:  # only the main process has the student
                 state = {name: part for name, part in state.items() if name != "joint_distillation"}
             self.load_state_dict(state)
         check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])
@@ -218,9 +224,10 @@ class Loop(Stateful):
 
     @property
     def minibatch(self) -> list[torch.Tensor]:
-        """The streams of minibatches, one a process; to be asked for by all processes at once.
+        """The minibatch streams, one per process; all processes read the property together.
 
-        Set, it is correlate_start by as many processes; others than the is_main_process draw anew among others.
+        Setting it restores each stream if the number of processes is unchanged. With another
+        number, all processes but the main one get newly seeded streams.
         """
         return all_gather_state([self.algo.generator.get_state()])
 
@@ -235,7 +242,7 @@ class Loop(Stateful):
 
 
 def _stream(seed: int, device: torch.device) -> torch.Generator:
-    """This process' stream of minibatches; the first one's is that of a run that has but one."""
+    """Return this process's minibatch stream; the first process's is that of a single process."""
     rank = rank_info().rank
     return make_generator("minibatch", seed, *((rank,) if rank else ()), device=device)
 
@@ -247,5 +254,5 @@ def _demand_together(algo: Algorithm, name: str) -> None:
 
 
 def _shards(state: dict[str, Any]) -> int:
-    """How many parts the envs of a checkpoint are in."""
+    """Return the number of shards of a checkpoint."""
     return len(state["collector"].get("shards", (None,)))

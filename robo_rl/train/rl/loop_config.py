@@ -1,4 +1,4 @@
-"""What a loop of reinforcement learning is asked for."""
+"""Configuration of the online RL loop."""
 
 from __future__ import annotations
 
@@ -17,25 +17,29 @@ from robo_rl.train.rl.periodic_eval import PeriodicEval
 
 
 class LoopConfig(ConfigModel):
-    """Budget and batch.
+    """Budget, batch and parts of the online RL loop.
 
-    ``num_envs`` may be ``auto`` (``collecting.count_envs``). ``decisions`` are chunks per env and
-    update; an algorithm that compares whole episodes takes one of these per env instead. With
-    ``env_steps`` the run ends with the update that reaches them. With ``stop_success`` it ends
-    early once that share of the training episodes (under exploration noise) of the latest updates
-    succeeds, as few of these as have ``stop_episodes`` between them, or with ``stop_return`` once
-    their mean return reaches it. ``exploration`` changes how the policy explores; what is evaluated
-    stays the same. ``running_obs_stats`` renews the mean and deviation by which observations are
-    normalised, for policies that began without demonstrations (see ``RunningObsStats``). ``periodic_eval``
-    evaluates on the way, off the clock. ``student`` learns along, to do in one step what the policy
-    does (see ``JointDistillation``). The envs are in ``shards`` equal parts with random streams of their
-    own, of which every process of a run of several has as many; 0 is one a process.
+    ``num_envs`` may be ``auto`` (see ``collector_factory.count_envs``). ``decisions`` are chunks
+    per env and update; a group-relative algorithm collects one episode per env instead. With
+    ``env_steps`` the run ends with the update that reaches them.
+
+    ``stop_success`` and ``stop_return`` end the run early. They compare the training episodes,
+    which include exploration noise, of the fewest latest updates with ``stop_episodes`` episodes in
+    total.
+
+    ``exploration`` changes how the policy explores; the evaluated policy stays the same.
+    ``running_obs_stats`` updates the normalisation of observations, for policies without
+    demonstrations (see ``RunningObsStats``). ``periodic_eval`` evaluates during training and its
+    time does not count. ``student`` trains a one-step student (see ``JointDistillation``).
+
+    The envs are split into ``shards`` equal parts with their own random streams. Each process has
+    the same number of shards; 0 is one per process.
     """
 
     num_envs: NumEnvs = 256
     """Envs that are stepped at once; ``auto`` is as many as fit the device."""
     shards: int = Field(default=0, ge=0)
-    """Parts of the envs with random streams of their own; 0 is one a process."""
+    """Parts of the envs with their own random streams; 0 is one per process."""
     decisions: int = Field(default=10, ge=1)
     """Decisions per env and update."""
     updates: int = Field(default=100, ge=1)
@@ -43,22 +47,22 @@ class LoopConfig(ConfigModel):
     env_steps: int | None = Field(default=None, ge=1)
     """Env steps after which training ends; null is no limit."""
     stop_success: float = Field(default=1.01, gt=0.0)
-    """Training success at which training ends."""
+    """Training success rate at which training ends."""
     stop_return: float | None = None
     """Mean training return at which training ends; null never."""
     stop_episodes: int = Field(default=200, ge=1)
-    """Latest episodes that the two thresholds look at."""
+    """Number of latest episodes that ``stop_success`` and ``stop_return`` average over."""
     checkpoint_every: int = Field(default=10, ge=1)
     """Updates between two checkpoints."""
     exploration: ExplorationConfig = ExplorationConfig()
-    """How the policy explores, where that differs from its own settings."""
+    """Exploration settings that differ from the policy's own."""
     running_obs_stats: bool = False
-    """Whether the statistics that normalise observations go on being updated."""
+    """Whether the normalisation statistics of observations are updated during training."""
     periodic_eval: PeriodicEval.Config = PeriodicEval.Config()
     """Evaluations during training."""
     student: JointDistillation.Config = JointDistillation.Config()
-    """One-step student that learns along."""
+    """One-step student that is distilled during training."""
     algo: Annotated[Component[Algorithm], component("algos")] = default("ppo")
-    """Algorithm."""
+    """Online RL algorithm."""
     guard: CollapseGuard.Config = CollapseGuard.Config()
     """Collapse guard."""

@@ -1,4 +1,4 @@
-"""Looks at a policy on the way of its training, without the noise that it explores with."""
+"""Evaluates a policy during training, without exploration noise."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from robo_rl.train.pipeline.stage import Context
 
 
 class PeriodicEval:
-    """Evaluates every so many updates; nothing is decided by it.
+    """Evaluates every ``every`` updates; the result does not influence training.
 
-    Training episodes show a policy under its exploration, which differs from method to method.
-    Start states are others than those of training and of the stage's own evaluation, drawn anew for
-    every look, and no noise of training is used up.
+    Training episodes include exploration noise, which differs between methods. The start states
+    differ from those of training and of the stage's own evaluation. Each evaluation draws new start
+    states and uses none of the training's random streams.
 
     Args:
-        cfg: See Config.
-        context: Of the stage.
+        cfg: See ``Config``.
+        context: Context of the stage.
     """
 
     class Config(ConfigModel):
-        """Updates between two looks, 0 for none; episodes of a look."""
+        """Interval and size of the evaluations during training."""
 
         every: int = Field(default=0, ge=0)
         """Updates between two evaluations; 0 makes none."""
@@ -35,12 +35,12 @@ class PeriodicEval:
         self._cfg, self._context = cfg, context
 
     def run(self, updates: int, policy: DenoisingPolicy, *, last: bool) -> dict[str, float]:
-        """``clean_episodes``, ``clean_success`` and ``clean_return``; empty if none is due.
+        """Return ``eval/episodes``, ``eval/success``, ``eval/return``; empty if none is due.
 
         Args:
-            updates: Made so far.
-            policy: To look at.
-            last: Whether training ends here, where a look is always due.
+            updates: Number of updates so far.
+            policy: Policy to evaluate.
+            last: Whether training ends here; then an evaluation is always due.
         """
         if not self._cfg.every or (updates % self._cfg.every and not last):
             return {}

@@ -1,16 +1,17 @@
-"""Whether a training score has truly fallen: a test at every time scale that seldom cries wolf.
+"""Change-point test on the training score, at every time scale, with a bounded false-alarm rate.
 
-Episodes are few and their outcomes chance: a block of 30 at a success rate of 90 % lies below
-80 % about once in twenty. So evidence is gathered in cells of some hundred episodes, and windows
-of the last 1, 2, 4, 8 … cells each get a lower and an upper confidence bound. The score has fallen
-when one window's upper bound lies below the highest lower bound that any window had before it: a
-collapse shows in a single cell, a fall of a few points in as many as it takes.
+Few episodes give a noisy score: a block of 30 at a success rate of 90 % lies below 80 % about once
+in twenty. So episodes are gathered in cells of about a hundred. Windows of the last 1, 2, 4, 8 …
+cells each get a lower and an upper confidence bound. The score has dropped when the upper bound of
+a window lies below the highest lower bound of all windows before it. A collapse shows in a single
+cell; a drop of a few points needs several cells.
 
-Where each bound errs with probability a, one of L cells with a·√L, a fall is wrongly seen with at
-most the sum of these over all windows, whatever the score did before (union bound); windows
-overlap, and simulation gives far less. At a = 3e-6 and cells of 100 episodes, of 6,000 runs at a
-constant success rate 0.05 % cried wolf within 300 cells and 0.7 % within 1,000; a fall from 90 % by
-20, 10 or 5 points after 3,000 good episodes was seen within 2, 5 or 32 cells (medians).
+Each bound of one cell errs with probability a, each bound of L cells with a·√L. The false-alarm
+probability is at most the sum of these over all windows, whatever the score did before (union
+bound). Windows overlap, so simulated rates are far lower. At a = 3e-6 and cells of 100 episodes,
+6,000 runs at a constant success rate were simulated. Of these, 0.05 % raised a false alarm within
+300 cells and 0.7 % within 1,000. A drop from 90 % by 20, 10 or 5 points after 3,000 good episodes
+was detected within 2, 5 or 32 cells (medians).
 """
 
 from __future__ import annotations
@@ -26,19 +27,22 @@ from robo_rl.core.stateful import Stateful
 from robo_rl.stats.intervals import Interval, clopper_pearson
 
 TRIM = 0.1
-"""Share of a cell's returns that is cut at either end, so that a few wild ones say nothing."""
+"""Fraction of a cell's returns that is trimmed at either end, to limit the effect of outliers."""
 
 SAME = 5e-3
-"""Least relative error of a mean return, so that a fall of less than some 5 % within a cell, or of
-2 % for long, is none, however sure: where episodes hardly differ, everything else would be."""
+"""Least relative standard error of a mean return.
+
+A drop below about 5 % within a cell, or below 2 % over many cells, is therefore never reported.
+Without this floor any change would be significant where episodes hardly differ.
+"""
 
 
 class EpisodeStats(NamedTuple):
-    """What a number of episodes showed; tallies add up.
+    """Statistics of a number of episodes, which can be added.
 
     Args:
-        episodes: Their number.
-        total: Successes, or episodes times their (trimmed) mean return.
+        episodes: Number of episodes.
+        total: Number of successes, or episodes times their (trimmed) mean return.
         spread: Variance of the total; unused for successes, whose number implies it.
     """
 
@@ -47,28 +51,28 @@ class EpisodeStats(NamedTuple):
     spread: float
 
     def plus(self, other: EpisodeStats) -> EpisodeStats:
-        """Both together."""
+        """Return the statistics of both sets of episodes together."""
         return EpisodeStats(
             self.episodes + other.episodes, self.total + other.total, self.spread + other.spread
         )
 
     def minus(self, other: EpisodeStats) -> EpisodeStats:
-        """Without a part of it."""
+        """Return the statistics without those of a subset."""
         return self.plus(EpisodeStats(-other.episodes, -other.total, -other.spread))
 
     @property
     def mean(self) -> float:
-        """Success rate or mean return."""
+        """The success rate or mean return."""
         return self.total / self.episodes
 
 
 def success_stats(success: Tensor) -> EpisodeStats:
-    """Of success (E,) bool."""
+    """Return the statistics of success (E,) bool."""
     return EpisodeStats(len(success), float(success.sum()), 0.0)
 
 
 def return_stats(returns: Tensor) -> EpisodeStats:
-    """Of returns (E,), by their trimmed mean and its variance; one alone tells nothing.
+    """Return the statistics of returns (E,): trimmed mean and its variance; empty for one return.
 
     The variance is that of the winsorised values:
     s_w²·(n−1) / (h·(h−1)) with h of n values left (Yuen 1974, Biometrika 61, 165–170).
@@ -86,7 +90,7 @@ def return_stats(returns: Tensor) -> EpisodeStats:
 
 
 def confidence_bounds(tally: EpisodeStats, level: float, *, binary: bool) -> Interval:
-    """Lower and upper bound of the score, each missed with probability ``level``.
+    """Return the lower and upper bound of the score, each missed with probability ``level``.
 
     Exact for successes (Clopper and Pearson); normal for returns.
     """
@@ -98,10 +102,10 @@ def confidence_bounds(tally: EpisodeStats, level: float, *, binary: bool) -> Int
 
 
 class ScoreDropDetector(Stateful):
-    """Watches cells for a fall of the score.
+    """Tests a sequence of cells for a drop of the score.
 
     Args:
-        level: a, the error of a bound of one cell.
+        level: a, the error probability of a bound of one cell.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("binary", "table")
@@ -112,13 +116,13 @@ class ScoreDropDetector(Stateful):
         self.restart()
 
     def restart(self, *, binary: bool = False, best: float = -math.inf) -> None:
-        """Begin anew, with successes or returns, against a score that is known to be reached."""
+        """Start again with successes or returns; ``best`` is a score known to be reached."""
         self.binary = binary
-        # both over the first 0, 1, 2 … cells; bests are the highest lower bounds of windows
+        # sums over the first 0, 1, 2 … cells; bests are the highest lower bounds of windows so far
         self.sums, self.bests = [EpisodeStats(0, 0.0, 0.0)], [best]
 
     def update(self, cell: EpisodeStats) -> bool:
-        """Take in a cell; whether the score has fallen."""
+        """Add a cell; return whether the score has dropped."""
         self.sums.append(self.sums[-1].plus(cell))
         sizes = [2**i for i in range(self.cells.bit_length())]
         found = [self._bounds(size) for size in sizes]
@@ -128,11 +132,11 @@ class ScoreDropDetector(Stateful):
 
     @property
     def cells(self) -> int:
-        """How many were taken in."""
+        """The number of cells so far."""
         return len(self.sums) - 1
 
     def latest(self, cells: int) -> EpisodeStats:
-        """The last so many cells together, or all there are."""
+        """Return the statistics of the last ``cells`` cells, or of all if there are fewer."""
         return self.sums[-1].minus(self.sums[-1 - min(cells, self.cells)])
 
     def _bounds(self, cells: int) -> Interval:
@@ -141,7 +145,7 @@ class ScoreDropDetector(Stateful):
 
     @property
     def table(self) -> torch.Tensor:
-        """(cells + 1, 4) the columns of ``sums``, and ``bests``."""
+        """(cells + 1, 4) float64, the columns of ``sums``, and ``bests``."""
         columns = [[*each, best] for each, best in zip(self.sums, self.bests, strict=True)]
         return torch.tensor(columns, dtype=torch.float64)
 

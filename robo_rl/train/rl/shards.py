@@ -1,7 +1,7 @@
-"""A run's envs in parts, each with random streams of its own, whichever process steps them.
+"""Splits the envs of a run into shards, each with its own random streams.
 
-What a run of several parts comes to follows from the parts and not from the processes that have
-them: they may be as many, or fewer, each with several. Shapes: T decisions, B envs of a process.
+The result of a run depends on its shards and not on its processes. A process may hold several
+shards. Shapes: T decisions, B envs of a process.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.group_collector import GroupCollector
 
 _MEANS = ("rew_per_step", "jerk")  # with the parts of the reward; all other metrics are counts
-_ALONG_ENVS = ("last_obs", "final_obs", "ended", "carried")  # all else starts with (T, B)
+_ALONG_ENVS = ("last_obs", "final_obs", "ended", "initial_noise")  # all else starts with (T, B)
 
 
 class ShardPlan(NamedTuple):
-    """How many parts a run has, and which of them this process has."""
+    """Number of shards of a run, and the shards of this process."""
 
     total: int
     local: range
 
     @classmethod
     def of(cls, wanted: int, kept: int | None, num_envs: int, *, single: bool = False) -> ShardPlan:
-        """An equal number of parts for each process.
+        """Plan an equal number of shards for each process.
 
         Args:
-            wanted: How many are asked for; 0 for those of the checkpoint, or one a process.
-            kept: How many a checkpoint has; None without one. Where they do not come out even, as
-                many as there are processes take their place, and episodes begin anew.
-            num_envs: Envs of all parts together.
-            single: Whether a process can have but one, since blocks of parts differ in length.
+            wanted: Number of shards; 0 takes that of the checkpoint, or one per process.
+            kept: Number of shards of the checkpoint; None without one. If it does not fit the
+                processes, each process gets one shard and episodes start anew.
+            num_envs: Number of envs over all shards.
+            single: Whether a process can hold only one shard, because rollouts differ in length.
 
         Raises:
-            ConfigError: They do not come out even.
+            ConfigError: The shards do not divide evenly over processes, or the envs over shards.
         """
         rank, size = rank_info()
         fits = kept and kept % size == 0 and not (single and kept != size)
@@ -63,14 +63,14 @@ class ShardPlan(NamedTuple):
 
 
 class ShardedCollector:
-    """Does for several parts, over all processes, what a ``Collector`` does for one.
+    """A ``Collector`` of several shards, over all processes.
 
     Args:
-        split: Which parts are this process'.
-        make: A part's collector, of its index.
+        split: Shards of this process.
+        make: Builds the collector of a shard from its index.
 
     Raises:
-        ConfigError: Blocks are of whole episodes, and the process has more than one part.
+        ConfigError: Rollouts are whole episodes, and the process has more than one shard.
     """
 
     def __init__(self, split: ShardPlan, make: Callable[[int], Collector]) -> None:
@@ -85,13 +85,13 @@ class ShardedCollector:
         self.env_steps = self.seed = self._before = 0
 
     def start(self, seed: int) -> None:
-        """Begin new episodes everywhere."""
+        """Start new episodes in all envs."""
         self.seed = seed
         for index, part in self.parts.items():
             part.start(derive("shard", seed, index))
 
     def collect(self, policy: DenoisingPolicy, decisions: int) -> tuple[Rollout, dict[str, float]]:
-        """T decisions in every env of this process, and the metrics of all; see ``Collector``."""
+        """Collect T decisions in this process's envs; the metrics cover all processes."""
         before = [part.env_steps for part in self.parts.values()]
         found = [part.collect(policy, decisions) for part in self.parts.values()]
         done = [p.env_steps - was for p, was in zip(self.parts.values(), before, strict=True)]
@@ -101,7 +101,7 @@ class ShardedCollector:
         return concat_rollouts([rollout for rollout, _ in found], self.split.local), metrics
 
     def finish_block(self) -> EpisodeOutcomes:
-        """End the block; the outcomes of all processes, in the order of the parts."""
+        """End the block; return the outcomes of all processes, in the order of the shards."""
         each = [part.finish_block() for part in self.parts.values()]
         rows = torch.cat([torch.stack([c.double() for c in found], dim=1) for found in each])
         rows = all_gather_rows(rows)
@@ -118,18 +118,18 @@ class ShardedCollector:
             part.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Of all parts, for checkpoints; to be asked for by all processes at once."""
+        """Return the state of all shards; all processes call it together."""
         states = all_gather_state([part.state_dict() for part in self.parts.values()])
         return {"shards": states, "env_steps": self.env_steps, "seed": self.seed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with the parts that it has, or with new episodes where they are others."""
+        """Continue this process's shards; start new episodes if their number differs."""
         self.env_steps, self.seed = state["env_steps"], state["seed"]
         states = state.get("shards", ())
         if len(states) != self.split.total:
             self._before = self.env_steps
             seed = derive("continue", self.seed, self.env_steps)
-            for index, part in self.parts.items():  # noise that nobody has drawn before
+            for index, part in self.parts.items():  # seeds that no stream has used
                 part.generator.manual_seed(derive("explore", seed, index))
             self.start(seed)
             return
@@ -139,11 +139,11 @@ class ShardedCollector:
 
 
 def concat_rollouts(rollouts: Sequence[Rollout], parts: Sequence[int]) -> Rollout:
-    """Blocks of as many decisions as one block, their envs behind each other.
+    """Concatenate rollouts of equal length along their envs.
 
     Args:
-        rollouts: One a part.
-        parts: What ``Rollout.shard`` is to call them.
+        rollouts: One per shard.
+        parts: Index of each shard, for ``Rollout.shard``.
     """
     sizes = [rollout.valid.shape[1] for rollout in rollouts]
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
@@ -175,7 +175,7 @@ def _joined(values: Sequence[Any], dim: int) -> Any:
 
 
 def _pooled(stats: Sequence[dict[str, float]], steps: Sequence[int]) -> dict[str, float]:
-    """Metrics of parts as those of the whole, in which each weighs as much as it has stepped."""
+    """Pool the metrics of shards; means are weighted by env steps, counts are summed."""
     names = list(stats[0])
     table = torch.tensor([[each[name] for name in names] for each in stats], dtype=torch.float64)
     weight = torch.tensor(steps, dtype=torch.float64)[:, None] * table.isfinite()

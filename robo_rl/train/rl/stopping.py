@@ -1,4 +1,4 @@
-"""When a loop of reinforcement learning ends: its budget is spent, or success is enough."""
+"""Stopping rule of the online RL loop: budget and success thresholds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from robo_rl.train.rl.loop_config import LoopConfig
 
 
 class StoppingRule(Stateful):
-    """Watches the latest training episodes and what has been spent.
+    """Decides from the latest training episodes and the spent budget when training ends.
 
     Args:
-        cfg: Budget, and what is enough.
+        cfg: Budget and thresholds.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("recent", "enough")
@@ -27,13 +27,14 @@ class StoppingRule(Stateful):
         self.enough = False
 
     def update(self, outcomes: EpisodeOutcomes, env_steps: int) -> None:
-        """Take in an update's episodes.
+        """Add the episodes of an update.
 
-        Cohorts count whole: of one, those that end last are the slow ones, most of which fail.
+        Cohorts count as a whole, because the slow episodes of a cohort end last and most of them
+        fail.
 
         Args:
-            outcomes: Success and return of each.
-            env_steps: Taken so far.
+            outcomes: Success and return of each episode.
+            env_steps: Env steps so far.
         """
         self._take(outcomes)
         full = len(self.recent) >= self._cfg.stop_episodes
@@ -44,7 +45,7 @@ class StoppingRule(Stateful):
         self.enough = spent or good
 
     def _take(self, outcomes: EpisodeOutcomes) -> None:
-        """Keep the fewest of the latest updates that have ``stop_episodes`` between them."""
+        """Keep the fewest latest updates with at least ``stop_episodes`` episodes in total."""
         update = float(self.recent[-1, 0]) + 1.0 if len(self.recent) else 0.0
         number = torch.full((len(outcomes.success),), update, dtype=torch.float64)
         rows = torch.stack([number, *(column.double() for column in outcomes)], dim=1)
@@ -54,18 +55,18 @@ class StoppingRule(Stateful):
         self.recent = recent
 
     def is_due(self, updates: int) -> bool:
-        """Whether to stop after so many updates."""
+        """Return whether training ends after ``updates`` updates."""
         return self.enough or updates >= self._cfg.updates
 
     def budget_fraction(self, updates: int, env_steps: int) -> float:
-        """Share of the budget, whichever of its two ends first."""
+        """Return the spent fraction of the budget, the larger of updates and env steps."""
         shares = [updates / self._cfg.updates]
         if self._cfg.env_steps:
             shares.append(env_steps / self._cfg.env_steps)
         return min(max(shares), 1.0)
 
     def expected_updates(self, updates: int, env_steps: int) -> int:
-        """How many updates the budget is good for, by the steps that each has taken so far."""
+        """Return the number of updates within the budget, at the env steps per update so far."""
         if not self._cfg.env_steps or not env_steps:
             return self._cfg.updates
         return min(self._cfg.updates, -(-updates * self._cfg.env_steps // env_steps))

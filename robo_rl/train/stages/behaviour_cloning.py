@@ -1,4 +1,4 @@
-"""Stage ``bc``: a policy is cloned from the dataset."""
+"""Stage ``bc``: behaviour cloning of a policy from the dataset."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ LOG_EVERY = 100
 
 
 class CloneBehaviour(Stage):
-    """Fits the experiment's policy to the newest dataset; the averaged weights are the result.
+    """Fits the experiment's policy to the newest dataset and keeps the averaged weights.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """Length, batch and optimiser; ``only_success`` leaves failed demonstrations out.
+        """Length, batch and optimiser; ``only_success`` leaves out failed demonstrations.
 
-        With ``num_reset_samples`` the ranges that observations are normalised by span so many starts of
-        episodes too. These cost no demonstration, and a handful of demonstrations shows few of the
-        places where objects may be: all others would lie far outside of what networks see well.
-        ``normalization`` says by array (``obs.<name>``, ``act``) how it is normalised: ``min_max``, as all
-        are unless said otherwise, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
+        ``num_reset_samples`` widens the normalisation range of observations by that many start
+        states. These need no demonstration. A few demonstrations show few object poses, and other
+        poses would lie far outside the normalised range.
+
+        ``normalization`` maps an array (``obs.<name>``, ``act``) to its normalisation: ``min_max``,
+        the default, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
         """
 
         num_reset_samples: int = Field(default=0, ge=0)
-        """Starts of episodes that widen the range by which observations are normalised."""
+        """Start states that widen the normalisation range of observations."""
         steps: int = Field(default=4000, ge=1)
         """Gradient steps."""
         batch: int = Field(default=256, ge=1)
@@ -55,11 +56,11 @@ class CloneBehaviour(Stage):
         only_success: bool = True
         """Whether failed demonstrations are left out."""
         normalization: dict[str, str] = Field(default_factory=dict)
-        """Array → how it is normalised: ``min_max``, ``quantile`` or ``standard``."""
+        """Array → normalisation: ``min_max``, ``quantile`` or ``standard``."""
         checkpoint_every: int = Field(default=1000, ge=1)
         """Gradient steps between two checkpoints."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config()
-        """Optimiser, its schedule and the averaging of weights."""
+        """Optimiser, learning-rate schedule and weight averaging."""
 
     needs: ClassVar = ("dataset",)
     makes: ClassVar = ("policy", "bc_policy")
@@ -76,10 +77,10 @@ class CloneBehaviour(Stage):
         return own
 
     def run(self, context: Context) -> Report:
-        """Train what is left to train, evaluate, and keep the policy."""
+        """Train the remaining steps, evaluate, and save the policy."""
         store = context.dataset()
         component = context.experiment.policy
-        component.cls.check_obs(store.obs_spec)  # before much is read
+        component.cls.check_obs(store.obs_spec)  # fails early, before the data is read
         data = WindowDataset(
             store,
             obs_horizon=component.cfg.obs_horizon,
@@ -117,7 +118,7 @@ class CloneBehaviour(Stage):
         return report
 
     def _stats(self, data: WindowDataset, context: Context) -> Stats:
-        """Those of the data, and of starts where there are to be any."""
+        """Return the statistics of the data, widened by start states if requested."""
         if not self.cfg.num_reset_samples:
             return data.stats()
         with closing(context.experiment.make_env(self.cfg.num_reset_samples)) as env:
@@ -148,17 +149,17 @@ class CloneBehaviour(Stage):
 def _untrained(
     context: Context, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
 ) -> DenoisingPolicy:
-    """The experiment's policy as its training begins."""
+    """Return the experiment's policy with its initial weights."""
     with seeded_initialization("init", context.seed):
         policy: DenoisingPolicy = context.experiment.policy.build(obs_spec, act_spec, normalizer)
     return policy.to(context.device)
 
 
 def learnt_gate(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
-    """Learnt is what succeeds at all, or has a higher return than what it was before.
+    """Gate: at least one success, or a higher return than the untrained policy.
 
-    The first is a count, which is there or not: it needs no power. None of n is no proof that a
-    policy never succeeds, so what its rate may be is said.
+    The success criterion is a count and needs no power. Zero of n successes does not prove a rate
+    of 0, so the detail states the upper bound of the rate.
     """
     if result.measure == "success":
         detail = f"{int(result.success.sum())} of {len(result.success)} episodes succeeded"

@@ -1,7 +1,7 @@
-"""Stage ``collect``: a scripted expert demonstrates, episodes go to a dataset.
+"""Stage ``collect``: records demonstrations of a scripted expert to a dataset.
 
-The env brings the expert, or its task does: ``expert(num_envs, generator, noise)``. An expert acts
-on the env's ``view`` and is told which envs begin a new episode (``robo_rl.api.task.Expert``).
+The env or its task provides the expert: ``expert(num_envs, generator, noise)``. The expert acts on
+the env's ``view`` and is told which envs begin a new episode (``robo_rl.api.task.Expert``).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class CollectDemonstrations(Stage):
-    """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
+    """Records whole episodes in waves; a wave's seed depends only on its index.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
         """Number of episodes, noise of the demonstrator in [0, 1], envs of a wave.
 
-        What the noise is a demonstrator says: that of a task of ours from 0, its best, to 1, where
-        it mostly fails; Meta-World's is a standard deviation (``ScriptedExpert``). In
-        ``expert_fraction`` of the waves, evenly among them, it is at its best.
+        The demonstrator defines the meaning of the noise. For the tasks of robo-rl, 0 is its best
+        and 1 mostly fails. For Meta-World it is a standard deviation (``ScriptedExpert``). In a
+        fraction ``expert_fraction`` of the waves, evenly spread, the noise is 0.
         """
 
         episodes: int = Field(default=50, ge=1)
@@ -52,10 +52,10 @@ class CollectDemonstrations(Stage):
         num_envs: int = Field(default=50, ge=1)
         """Envs that are stepped at once."""
         expert_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
-        """Share of the waves in which the demonstrator has no noise."""
+        """Fraction of the waves in which the demonstrator has no noise."""
 
         def noise_of(self, wave: int) -> float:
-            """Of a wave."""
+            """Return the demonstrator's noise in a wave."""
             best = floor((wave + 1) * self.expert_fraction) > floor(wave * self.expert_fraction)
             return 0.0 if best else self.noise
 
@@ -66,10 +66,10 @@ class CollectDemonstrations(Stage):
         self.cfg = cfg
 
     def run(self, context: Context) -> Report:
-        """Record what is still missing.
+        """Record the remaining episodes.
 
         Raises:
-            PluginError: Nobody brings an expert, or no world outlives its first step.
+            PluginError: Neither env nor task has an expert, or no world survives its first step.
         """
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
@@ -83,7 +83,7 @@ class CollectDemonstrations(Stage):
         return self._report(store)
 
     def _wave(self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int) -> Episodes:
-        """The first episode of every env, but for worlds that are lost at their first step."""
+        """Return the first episode of every env, except worlds lost at their first step."""
         seed, ids = derive("collect", run_seed, wave), torch.arange(env.num_envs)
         generator = make_generator("expert", seed)
         expert = brings.expert(env.num_envs, generator, self.cfg.noise_of(wave))
@@ -122,7 +122,7 @@ class CollectDemonstrations(Stage):
 
 
 def _brings_expert(env: VecEnv) -> Demonstrable:
-    # The view is asked for by name, because it may not be there to be had before the first reset.
+    # `dir` is used because the view may not be readable before the first reset.
     for brings in (env, getattr(env, "task", None)):
         if hasattr(brings, "expert") and "view" in dir(env):
             return cast(Demonstrable, brings)

@@ -1,8 +1,6 @@
-"""Stage ``record``: the newest policy demonstrates, episodes go to a dataset.
+"""Stage ``record``: records episodes of the newest policy to a dataset.
 
-So that a policy that was learnt, well or halfway, takes the place of a scripted expert.
-
-Shapes: B envs of a wave, H horizon, A act_dim.
+A trained policy thus replaces a scripted expert. Shapes: B envs of a wave, H horizon, A act_dim.
 """
 
 from __future__ import annotations
@@ -36,18 +34,18 @@ from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class CollectRollouts(Stage):
-    """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
+    """Records whole episodes in waves; a wave's seed depends only on its index.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """Number of episodes, envs of a wave, how the policy acts, what is kept.
+        """Number of episodes, envs of a wave, sampler, and filter.
 
-        ``explore`` acts as in training, each decision's noise drawn anew, ``evaluate`` as it is
-        judged. With ``min_return`` episodes whose rewards sum to less are left out, and others
-        take their place. With ``append`` the newest dataset's episodes come first, and these behind.
+        ``explore`` acts as in training, with fresh noise for each decision; ``evaluate`` acts as in
+        evaluation. ``min_return`` replaces episodes with a lower sum of rewards. ``append`` puts
+        the episodes after those of the newest dataset.
         """
 
         episodes: int = Field(default=50, ge=1)
@@ -69,10 +67,10 @@ class CollectRollouts(Stage):
         self.cfg = cfg
 
     def run(self, context: Context) -> Report:
-        """Record what is still missing.
+        """Record the remaining episodes.
 
         Raises:
-            DataError: A whole wave holds no episode that is good enough.
+            DataError: A whole wave has no episode of at least ``min_return``.
         """
         policy = load_policy(context.artifact("policy"))
         earlier = context.dataset() if self.cfg.append else None
@@ -91,7 +89,7 @@ class CollectRollouts(Stage):
 
     @torch.no_grad()
     def _wave(self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int) -> Episodes:
-        """The first episode of every env, but for those that are not good enough."""
+        """Return the first episode of every env, without those below ``min_return``."""
         seed = derive("record", run_seed, wave)
         generator = make_generator("record-noise", run_seed, wave)
         recorded = RecordedEnv(env)
@@ -129,7 +127,7 @@ def _best(episodes: Episodes) -> str:
 
 
 def _report(store: ZarrStore, after: int, *, judged_by_success: bool) -> Report:
-    """Of what was recorded behind the first ``after`` episodes."""
+    """Return the report on the episodes after the first ``after`` ones."""
     numbers: dict[str, Any] = {"demonstrations": len(store.episodes)}
     if judged_by_success:
         numbers["success"] = success_share(store, after)

@@ -1,4 +1,4 @@
-"""Stage ``distill``: the teacher's chain becomes one step, on states that the student visits."""
+"""Stage ``distill``: distils the teacher's chain to one step, on states that the student visits."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ LOG_EVERY = 100
 
 
 class Distill(Stage):
-    """Rounds of acting with the student and regressing it onto the teacher, DAgger-like.
+    """Alternates rounds of acting with the student and regression onto the teacher, as in DAgger.
 
-    The first round acts with the teacher; every further one with the student as it stands,
-    which begins with the teacher's weights, or as the head that learnt along with the teacher.
+    The first round acts with the teacher, every later one with the current student. The student
+    starts from the teacher's weights, or from the joint student of the teacher's stage.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
         """Rounds, env decisions and gradient steps of each, and the gate's margin.
 
-        The student passes when its success, or return, is shown to be no more than ``margin``
-        below the teacher's, on the same start states; see ``compare``. ``warm_start_student``: begin from the
-        head that the stage which made the teacher left beside it, where it left one.
+        The student passes if its success, or return, is shown to be no more than ``margin`` below
+        the teacher's, on the same start states; see ``compare``. ``warm_start_student`` starts from
+        the joint student of the teacher's stage, if there is one.
         """
 
         rounds: int = Field(default=4, ge=1)
-        """Rounds of collecting states and learning."""
+        """Rounds of collecting states and regression."""
         num_envs: int = Field(default=128, ge=1)
         """Envs that are stepped at once."""
         decisions: int = Field(default=20, ge=1)
@@ -62,7 +62,7 @@ class Distill(Stage):
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         """Largest loss of success or return that the gate accepts."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
-        """Optimiser, its schedule and the averaging of weights."""
+        """Optimiser, learning-rate schedule and weight averaging."""
         warm_start_student: bool = True
         """Whether training begins from the one-step student of an earlier stage."""
 
@@ -84,7 +84,7 @@ class Distill(Stage):
         return low_power_warning(protocol, cfg.margin)
 
     def run(self, context: Context) -> Report:
-        """Distil, evaluate student and teacher on the same starts, and keep the student."""
+        """Distil, evaluate student and teacher on the same start states, and save the student."""
         teacher = load_policy(context.artifact("policy"), context.device)
         check_distillable(teacher.cfg, WHY)
         run = _Run(self.cfg, context, teacher)
@@ -105,7 +105,7 @@ class Distill(Stage):
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Reevaluable``: the student beside its teacher."""
+        """See ``Reevaluable``: evaluates the student and its teacher."""
         student = load_policy(context.directory / report.artifacts["policy"], context.device)
         result = context.evaluate(student, "one step")
         reference = context.evaluate(
@@ -119,9 +119,9 @@ class Distill(Stage):
 
 
 class _Run(Stateful):
-    """The rounds and all of their state; a checkpoint is taken after each.
+    """The rounds and their state, with a checkpoint after each round.
 
-    A round is its visit and the steps behind it: a run that is resumed within one has visited.
+    A round collects states first. A run that resumes within a round does not collect them again.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps")
@@ -143,7 +143,7 @@ class _Run(Stateful):
         self.env_steps = 0
 
     def train(self, folder: Path) -> float:
-        """The rounds that are left, with checkpoints in a folder; returns the mean loss."""
+        """Train the remaining rounds, with checkpoints in ``folder``; return the mean loss."""
         means = take_steps(
             folder,
             "distil",
@@ -157,7 +157,7 @@ class _Run(Stateful):
         return means["loss"]
 
     def step(self) -> dict[str, Tensor]:
-        """One step of the student, at the beginning of a round after its visit."""
+        """Take one gradient step, after collecting states at the beginning of a round."""
         if self.trainer.done % self.cfg.steps == 0:
             self._visit()
         student, rows = self.trainer.policy, self.cfg.batch

@@ -1,4 +1,4 @@
-"""Stage ``export``: the newest policy becomes a bundle, or nothing does."""
+"""Stage ``export``: exports the newest policy to a bundle, if all parity checks pass."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_retur
 
 
 class Export(Stage):
-    """Exports with proof: numeric, closed-loop and latency parity; see ``build_bundle``.
+    """Exports with numeric, closed-loop and latency parity checks; see ``build_bundle``.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """Number of queries that are timed; whether the bundle can go on from a plan.
+        """Number of timed queries, and whether to add the inpainting graph.
 
         ``inpaint`` adds the graph that ``chunks.merge=inpaint`` of a deployment needs.
         """
 
         latency_calls: int = Field(default=1000, ge=100)
-        """Number of queries that are timed."""
+        """Number of timed queries."""
         inpaint: bool = False
         """Whether the bundle has the graph that continues a plan."""
 
-    waivable = False  # a proof that fails leaves no bundle
+    waivable = False  # a failed check leaves no bundle
     needs: ClassVar = ("policy", "dataset")
     makes: ClassVar = ("bundle",)
 
@@ -63,7 +63,7 @@ class Export(Stage):
         """Write the bundle.
 
         Raises:
-            GateError: A proof failed; no bundle was written.
+            GateError: A check failed; no bundle was written.
         """
         experiment = context.experiment
         policy = load_policy(context.artifact("policy"))
@@ -94,7 +94,7 @@ class Export(Stage):
         return _report(bundle.manifest, _COUNTED[result.measure])
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Reevaluable``; all of it is evaluation, and the bundle carries what was measured."""
+        """See ``Reevaluable``; the stage runs again, because the bundle holds the evaluation."""
         del report
         return self.run(context)
 
@@ -122,7 +122,7 @@ class Export(Stage):
         )
 
     def _teacher_latency(self, context: Context, obs: dict[str, Tensor]) -> dict[str, QueryLatency]:
-        """Latency of the policy that was distilled, if any, to compare with."""
+        """Return the latency of the distilled policy, if any, for comparison."""
         if not any("teacher" in report.artifacts for _, report in context.earlier):
             return {}
         teacher = load_policy(context.artifact("teacher"))
@@ -130,18 +130,18 @@ class Export(Stage):
 
 
 def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor]:
-    """All of the dataset's observations; a small dataset's again and again, under other noise."""
+    """Return all observations of the dataset; a small dataset is repeated with other noise."""
     data = WindowDataset(store, obs_horizon=policy.obs_horizon, horizon=policy.horizon)
     return data.windows(torch.arange(max(len(data), MIN_ROWS)) % len(data)).obs
 
 
 def good_episodes(result: EvalResult, policy: EvalResult) -> Tensor:
-    """(N,) bool, the episodes that closed-loop parity counts.
+    """Return the episodes (N,) bool that closed-loop parity counts as good.
 
     Args:
-        result: Of the graph, or of the policy itself.
-        policy: Of the policy. Where returns are judged, an episode is good if its return reaches
-            the policy's median, but for 1 %.
+        result: Result of the graph, or of the policy itself.
+        policy: Result of the policy. By returns, an episode is good if it reaches the policy's
+            median return within 1 %.
     """
     if result.measure == "success":
         return result.success

@@ -1,4 +1,4 @@
-"""Stage ``scratch``: a fresh policy, for learning without demonstrations.
+"""Stage ``scratch``: a randomly initialised policy, for training without demonstrations.
 
 Shapes: N rows, B envs, A act_dim.
 """
@@ -26,23 +26,23 @@ from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class InitPolicy(Stage):
-    """Makes a policy with random weights, and its normaliser from random actions.
+    """Makes a policy with random weights and a normaliser from random actions.
 
-    Observations get mean 0 and deviation 1 under uniformly random actions, where the env's limits
-    are ±1. What a policy comes to see may lie far from that: let stage ``online`` renew it
-    (``running_obs_stats``).
+    Under uniformly random actions, normalised observations have mean 0 and deviation 1. Actions are
+    normalised to ±1 at the env's limits. Training may reach far other observations: let stage
+    ``online`` update the statistics (``running_obs_stats``).
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """Which policy, the experiment's by default; envs and steps of the random actions."""
+        """Policy, the experiment's by default; envs and steps of the random actions."""
 
         policy: Annotated[Component[DenoisingPolicy], component("policies")] | None = None
         """Policy to initialise; null is the experiment's."""
         num_envs: int = Field(default=16, ge=1)
-        """Envs that take random actions, by which observations are normalised."""
+        """Envs that take random actions, for the statistics of observations."""
         steps: int = Field(default=200, ge=2)
         """Env steps of the random actions."""
 
@@ -61,7 +61,7 @@ class InitPolicy(Stage):
         return cfg.policy or own
 
     def run(self, context: Context) -> Report:
-        """Act at random, build and keep.
+        """Take random actions, then build and save the policy.
 
         Raises:
             ConfigError: The env's actions have no limits.
@@ -84,7 +84,7 @@ class InitPolicy(Stage):
 
 
 def _random_rows(env: VecEnv, steps: int, seed: int) -> dict[str, Tensor]:
-    """What is seen under random actions: name → (N, …)."""
+    """Return the observations under random actions: name → (N, …)."""
     limits = _limits(env.act_spec)
     low, high = limits.low.float(), limits.high.float()
     generator = make_generator("scratch-act", seed)
@@ -103,10 +103,10 @@ def _stats(rows: Tensor) -> KeyStats:
 
 
 def _limits(act_spec: ActSpec) -> KeyStats:
-    """The action's limits as if they were statistics.
+    """Return the action's limits in the form of statistics.
 
     Raises:
-        ConfigError: There are none.
+        ConfigError: The actions have no limits.
     """
     if not act_spec.low or not act_spec.high:
         raise ConfigError(

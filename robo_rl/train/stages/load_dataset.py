@@ -1,4 +1,4 @@
-"""Stage ``dataset``: takes up a dataset that is there already, such as one of recordings."""
+"""Stage ``dataset``: loads an existing dataset, such as one of recordings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from robo_rl.train.pipeline.world_digest import read_world
 
 
 class LoadDataset(Stage):
-    """Hands a dataset to the stages behind it, if the experiment's policy can learn from it.
+    """Passes a dataset to later stages, if it fits the experiment's env.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """Where it is; it stays there.
+        """Path of the dataset, which is not copied.
 
         Args:
-            path: Of the store.
-            labelled: Whether its episodes say which of them succeeded; unless they do, none need.
+            path: Path of the store.
+            labelled: Whether its episodes have success labels; without labels no success is
+                required.
         """
 
         path: str
@@ -41,10 +42,10 @@ class LoadDataset(Stage):
         self.cfg = cfg
 
     def run(self, context: Context) -> Report:
-        """Compare it with the env that policies are evaluated in.
+        """Compare the dataset with the env of the evaluation.
 
         Raises:
-            DataError: It is not there, damaged, or of other observations or actions.
+            DataError: The dataset is missing, damaged, or has other observations or actions.
         """
         path = Path(self.cfg.path).absolute()
         if not path.exists():

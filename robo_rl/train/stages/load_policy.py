@@ -1,4 +1,4 @@
-"""Stage ``policy``: takes up a policy that is there already, such as one of another run."""
+"""Stage ``policy``: loads an existing policy, such as that of another run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class LoadPolicy(Stage):
-    """Copies a policy into the run, if it is the experiment's kind and of its world.
+    """Copies a policy into the run, if its settings and specs match the experiment.
 
-    A stage's gate comes with it: one that failed is to be waived here, too.
-
-    So fine-tuning begins from a clone that is there, or goes on from what was fine-tuned before;
-    export also needs a dataset, from a stage of its own.
+    The gate of its stage comes with it; a failed gate needs a waiver here too. Fine-tuning can thus
+    start from an existing clone or continue earlier fine-tuning. Export also needs a dataset, from
+    its own stage.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """Where it is: a stage's directory such as ``runs/mine/01-bc``, or the policy's own."""
+        """Path of a stage's directory such as ``runs/mine/01-bc``, or of a policy."""
 
         path: str
         """Directory of a stage such as ``runs/mine/01-bc``, or of a policy."""
@@ -49,11 +48,11 @@ class LoadPolicy(Stage):
         return own
 
     def run(self, context: Context) -> Report:
-        """Check, copy and evaluate it.
+        """Check, copy and evaluate the policy.
 
         Raises:
-            CheckpointError: It is missing or damaged.
-            DataError: It was made with other settings, or of other observations or actions.
+            CheckpointError: The policy is missing or damaged.
+            DataError: Its settings, observations or actions differ from the experiment's.
         """
         path = Path(self.cfg.path).absolute()
         made = Report.read(path)
@@ -77,15 +76,15 @@ class LoadPolicy(Stage):
 
 
 def _taken_up(gate: Gate | None) -> Gate | None:
-    """A gate with its waiver: taking it up proves nothing, and no setting here asks more of it."""
+    """Return the gate with its waiver and without a setting to raise, since this stage has none."""
     return gate and gate.model_copy(update={"setting": None})
 
 
 def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) -> None:
-    """What the experiment says of its policy is true of this one, for all stages behind."""
+    """Check that the policy has the settings that the experiment states."""
     wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
     found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
     if first := next(differences(wanted, found, ("policy",)), None):
-        hint = f"set {first.key}={first.other}; how to explore is said by online.explore"
+        hint = f"set {first.key}={first.other}; how to explore is said by online.exploration"
         problem = f"{first.key} is another"
         raise DataError(problem, where=where, expected=first.one, found=first.other, hint=hint)

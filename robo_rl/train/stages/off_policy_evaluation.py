@@ -1,8 +1,8 @@
-"""Stage ``ope``: what the newest policy would come to, from the newest dataset alone.
+"""Stage ``ope``: estimates the return of the newest policy from the newest dataset.
 
-Off-policy evaluation as it stands at gates, by itself: for a dataset that the policy did not learn
-from. What the policy really comes to in the env stands beside it where ``evaluate`` asks for it, in
-the same unit; nothing is chosen by either.
+The stage uses the off-policy evaluation of the gates, for a dataset that the policy was not trained
+on. With ``evaluate`` the report also has the measured return in the env, in the same unit. Neither
+number influences the run.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 MEMBERS = "members.json"
-"""Of each estimator its values, one a resample of the episodes: by them policies are compared that
-were judged on one dataset with one seed."""
+"""File of each estimator's values, one per resample of the episodes.
+
+Policies that were evaluated on one dataset with one seed are compared by these values.
+"""
 
 
 class EvaluateOffPolicy(Stage):
-    """Judges the newest policy on all episodes of the newest dataset.
+    """Evaluates the newest policy off-policy on all episodes of the newest dataset.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(OpeConfig):
-        """Who judges, and whether the env is asked, too."""
+        """Off-policy evaluation, and whether to evaluate in the env too."""
 
         evaluate: bool = True
         """Whether the policy is also evaluated in the env, to compare with the estimate."""
@@ -43,7 +45,7 @@ class EvaluateOffPolicy(Stage):
         self.cfg = cfg
 
     def run(self, context: Context) -> Report:
-        """Fit the values, then ask the env."""
+        """Fit the estimators, then evaluate in the env."""
         policy = load_policy(context.artifact("policy"))
         check_trains_all_steps(policy)
         judge = self._judge(context, policy)

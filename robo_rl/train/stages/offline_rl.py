@@ -1,11 +1,10 @@
-"""Stage ``offline``: a policy is improved on the dataset alone, and passed on only if it is better.
+"""Stage ``offline``: improves a policy on the dataset and keeps the result only if it is better.
 
-No env is asked by which anything is chosen. Critics learn what actions are worth; an
-``OfflineAlgorithm`` makes the policy better by them; then fitted Q evaluation says what the two
-policies would come to, on the same resamples of the data. Unless the new one is better by more than
-the margin, the one before goes on: that is the gate, and refusing is no failure. Where the
-experiment waives it the new one goes on all the same, and the reason with it. What both really come
-to is measured afterwards, in the units of the gate too, and stands beside it.
+The env influences no choice. Critics learn action values, and an ``OfflineAlgorithm`` improves the
+policy with them. Fitted Q evaluation then estimates the returns of both policies on the same
+resamples of the data. The gate keeps the old policy unless the new one is better by more than the
+margin; keeping the old one is not a failure. A waiver keeps the new policy and records the reason.
+The true returns of both policies are measured afterwards, in the units of the gate.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.stages.video import record_video
 
 UNGATED = "ungated"
-"""Folder of the new policy, whether or not it goes on."""
+"""Folder of the new policy, whether or not the gate accepts it."""
 
 
 class OfflineRl(Stage):
     """Improves the newest policy on the newest dataset.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(OpeConfig):
-        """Lengths, critics, algorithm, and the gate; who judges: ``OpeConfig``.
+        """Training lengths, critics, algorithm and gate; ``OpeConfig`` has the evaluation.
 
         Args:
             critic_steps: Gradient steps of the critics.
-            steps: Of the policy.
-            critics: What actions are worth.
-            algo: How the policy is made better.
-            holdout_fraction: Share of the episodes that only the judge sees: a policy that is judged by
-                the very episodes that it was made of looks as lucky as they were. 0 does so.
-            margin: By how much the new policy's value must be above the old one's.
+            steps: Gradient steps of the policy.
+            critics: Critics of the action values.
+            algo: Offline algorithm that improves the policy.
+            holdout_fraction: Fraction of episodes for the OPE evaluator alone. Estimates on the
+                training episodes are biased upwards; 0 uses them nevertheless.
+            margin: Amount by which the new policy's value must exceed the old one's.
         """
 
         critic_steps: int = Field(default=4000, ge=1)
@@ -80,7 +79,7 @@ class OfflineRl(Stage):
         check_policy_fits(cfg.algo, policy)
 
     def run(self, context: Context) -> Report:
-        """Learn critics, improve, judge, and keep whichever policy is to go on."""
+        """Train critics and policy, evaluate both policies, and keep one."""
         old = load_policy(context.artifact("policy"), context.device)
         check_trains_all_steps(old)
         self.cfg.algo.cls.check_policy(self.cfg.algo.cfg, old)
@@ -111,14 +110,14 @@ class OfflineRl(Stage):
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Reevaluable``: what the policies really come to. The gate does not ask for it."""
+        """See ``Reevaluable``: measure the true returns, which the gate does not use."""
         report.update_numbers(_truths(context, accepted=bool(report.numbers["accepted"])))
         return report
 
     def _save_artifacts(
         self, context: Context, chosen: DenoisingPolicy, critics: OfflineCritics
     ) -> dict[str, str]:
-        """What the stages behind it find."""
+        """Save the artifacts for later stages."""
         path = save_policy(context.directory / "policy", chosen)
         weights = critics.target.module.net.state_dict()
         kept = checkpoint.save(
@@ -129,7 +128,7 @@ class OfflineRl(Stage):
     def _data(
         self, context: Context, policy: DenoisingPolicy
     ) -> tuple[WindowDataset, WindowDataset]:
-        """What is learnt from, and what is judged by."""
+        """Return the training data and the evaluation data."""
         store = context.dataset()
         check_policy_specs(store, policy)
         parts = split(len(store.episodes), self.cfg.holdout_fraction, context.seed)
@@ -140,7 +139,7 @@ class OfflineRl(Stage):
         return data, apart
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
-        """What critics and algorithm see."""
+        """Return the replay for critics and algorithm."""
         replay = Replay(Replay.Config(demo_fraction=1.0), policy.device)
         replay.add_demonstrations(policy_transitions(data, policy, gamma))
         return replay
@@ -148,9 +147,9 @@ class OfflineRl(Stage):
     def _compare(
         self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
     ) -> tuple[OpeResult, dict[str, Any]]:
-        """The gate: both on the same resamples and batches, from the same weights.
+        """Compare both policies on the same resamples and batches, from the same weights.
 
-        It is held on the processor.
+        The comparison runs on the CPU.
         """
         old, new = (deepcopy(policy).cpu() for policy in (old, new))
         judge = OpeEvaluator(self.cfg, data, old, folder=context.directory, seed=context.seed)
@@ -198,7 +197,7 @@ class OfflineRl(Stage):
 
 
 def _gate(judgement: OpeResult, goes_on: str, episodes: int, *, passed: bool) -> Gate:
-    """What off-policy evaluation says of the new policy; refusing it is no failure."""
+    """Return the gate with the result of off-policy evaluation; refusal is not a failure."""
     answers: dict[OpeAnswer, GateAnswer] = {OpeAnswer.BETTER: "pass", OpeAnswer.WORSE: "fail"}
     answer = answers.get(judgement.answer, "cannot tell")
     needed = judgement.episodes_needed(episodes)
@@ -213,9 +212,9 @@ def _gate(judgement: OpeResult, goes_on: str, episodes: int, *, passed: bool) ->
 
 
 def _truths(context: Context, *, accepted: bool) -> dict[str, Any]:
-    """What the policies really come to: nothing is chosen by it.
+    """Measure the true returns of the policies, which influence no choice.
 
-    A refused policy that was not kept stays with what it was measured to come to.
+    If a refused policy was not saved, its earlier measurement stays in the report.
     """
     before = context.evaluate(load_policy(context.artifact("policy"), context.device), "before")
     place = context.directory / UNGATED

@@ -1,4 +1,4 @@
-"""Stage ``online``: reinforcement learning of the policy in a parallel env."""
+"""Stage ``online``: reinforcement learning of the policy in a vectorised env."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from robo_rl.train.stages.video import record_video
 
 
 class OnlineRl(Stage):
-    """Fine-tunes the newest policy until its budget is spent or training success is enough.
+    """Fine-tunes the newest policy until the budget is spent or training success suffices.
 
-    It leaves a ``head`` where a student learns along.
+    With joint distillation the stage also makes a ``joint_student``.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(LoopConfig):
-        """See ``LoopConfig``; ``margin``: how much worse than before RL the result may be."""
+        """See ``LoopConfig``; ``margin`` is the largest loss that the gate accepts."""
 
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         """Largest loss of success or return that the gate accepts."""
@@ -69,7 +69,7 @@ class OnlineRl(Stage):
         return low_power_warning(protocol, cfg.margin)
 
     def assist(self, context: Context) -> Loop:
-        """Train what is left to train, together with the processes that do the same."""
+        """Train the remaining updates together with the other processes."""
         with pinned_resources():
             policy = load_policy(context.artifact("policy"), context.device)
             run = Loop(
@@ -79,7 +79,7 @@ class OnlineRl(Stage):
         return run
 
     def run(self, context: Context) -> Report:
-        """Train what is left to train, evaluate, and keep the policy."""
+        """Train the remaining updates, evaluate, and save the policy."""
         run = self.assist(context)
         path = save_policy(context.directory / "policy", run.eval_policy)
         head = _head(run, context)
@@ -104,7 +104,7 @@ class OnlineRl(Stage):
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Reevaluable``: the policy beside the one before RL, and the head if there is one."""
+        """See ``Reevaluable``: evaluates the policy, the one before RL, and the joint student."""
         judged = load_policy(context.directory / report.artifacts["policy"], context.device)
         after = context.evaluate(judged, "after RL")
         reference = context.evaluate(
@@ -121,7 +121,7 @@ class OnlineRl(Stage):
 
 
 def _head(run: Loop, context: Context) -> Report:
-    """What there is to show of the student that learnt along: nothing where there was none."""
+    """Return artifacts and curves of the joint student; empty without one."""
     found = Report("online")
     if run.joint_distillation is not None:
         head = run.joint_distillation.student
@@ -133,6 +133,6 @@ def _head(run: Loop, context: Context) -> Report:
 
 
 def _whose(run: Loop) -> dict[str, int]:
-    """Of a run in several parts: how many, and of how many processes."""
+    """Return the numbers of shards and processes of a run with several shards."""
     parts = run.parts.total
     return {"processes": rank_info().world_size, "parts": parts} if parts > 1 else {}

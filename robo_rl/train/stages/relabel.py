@@ -1,8 +1,8 @@
-"""Stage ``label``: the newest dataset's rewards and ends, said anew by what tells a success.
+"""Stage ``label``: relabels rewards and ends of the newest dataset with a success classifier.
 
-An episode ends with the first row at which the newest ``success`` artifact holds the task to be
-done for as many rows in a row as it was learnt for: reward 1 there, and rows behind are dropped.
-All others fail, without a reward, and were cut.
+An episode ends where the newest ``success`` artifact detects success for its number of consecutive
+rows. The first of these rows gets reward 1, and the rows after it are dropped. All other episodes
+fail, get no reward and are truncated.
 
 Shapes: E episodes, L rows of one.
 """
@@ -35,18 +35,18 @@ from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.world.success import SuccessClassifier, classifier_meta
 
 _AT_ONCE = 64
-"""Episodes of a commit."""
+"""Episodes per commit."""
 
 
 class Relabel(Stage):
-    """Writes the newest dataset anew, every episode one of the new one's, in the same order.
+    """Writes a relabelled copy of the newest dataset, with the same episodes in the same order.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """Nothing is to be set: the artifact says what counts as a success."""
+        """Has no settings: the artifact defines success."""
 
     needs: ClassVar = ("dataset", "success")
     makes: ClassVar = ("dataset",)
@@ -56,11 +56,11 @@ class Relabel(Stage):
         self.cfg = cfg
 
     def run(self, context: Context) -> Report:
-        """Label what is still missing.
+        """Relabel the remaining episodes.
 
         Raises:
-            DataError: It holds other observations than the classifier sees, values that are not
-                finite, or what was begun is of another dataset.
+            DataError: The observations are not the classifier's or not finite, or the unfinished
+                copy is of another dataset.
         """
         old, model = context.dataset(), load_success(context.artifact("success"))
         check_obs_recorded(old, model.obs_spec)
@@ -77,7 +77,7 @@ class Relabel(Stage):
 
 
 def _begun(context: Context, old: ZarrStore, model: SuccessClassifier) -> ZarrStore:
-    """The new dataset, empty or gone on with."""
+    """Create the new dataset, or open the unfinished one."""
     path, schema = context.directory / "data.zarr", old.schema
     by = digest({"about": classifier_meta(model), "weights": weights_digest(model)})
     label: dict[str, JsonValue] = {"of": old.digest(), "by": by}
@@ -106,7 +106,7 @@ def _begun(context: Context, old: ZarrStore, model: SuccessClassifier) -> ZarrSt
 def _missing(
     old: ZarrStore, store: ZarrStore, model: SuccessClassifier
 ) -> Iterator[list[dict[str, Any]]]:
-    """Episodes that are not in the new dataset yet, some at once."""
+    """Yield the remaining episodes in batches."""
     data = WindowDataset(old, model.cfg.obs_horizon, 1)
     lengths = [record.length for record in old.episodes]
     log_odds = map_episodes(data, lengths, model.log_odds)
@@ -145,7 +145,7 @@ def _report(old: ZarrStore, store: ZarrStore) -> Report:
 def _agreement(
     old: ZarrStore, store: ZarrStore, marked: torch.Tensor, told: torch.Tensor
 ) -> dict[str, Any]:
-    """With the dataset's own marks, and how much sooner its successes end; none without a mark."""
+    """Return the agreement with the dataset's own labels; empty without such labels."""
     if not bool(marked.any()):
         return {}
     both = (marked & told).nonzero().flatten().tolist()

@@ -1,8 +1,8 @@
-"""Stage ``success``: what tells a success is learnt from marked episodes, calibrated and tested.
+"""Stage ``success``: trains, calibrates and tests a success classifier on labelled episodes.
 
-The result can give rewards to logs that have none, or none that are trusted (stage ``label``).
-Episodes are dealt out: networks learn from some, their temperature and the threshold come from
-others, and the numbers of the report from others again.
+The classifier can relabel logs without trusted rewards (stage ``label``). The episodes are split:
+networks learn from the first part, temperature and threshold come from the second, and the
+report's numbers from the third.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _EPS = 1e-12
 
 
 class TrainSuccessClassifier(Stage):
-    """Learns it from the newest dataset, whose episodes are marked as succeeded or failed.
+    """Trains the classifier on the newest dataset with labelled episodes.
 
     Args:
-        cfg: See Config.
+        cfg: See ``Config``.
     """
 
     class Config(ConfigModel):
-        """The networks, their training, how episodes are dealt out, and the gate.
+        """Networks, training, split of the episodes, and gate.
 
         Args:
-            model: What it sees, and its size.
+            model: Inputs and size of the networks.
             training: Length and optimiser.
-            split: Of the episodes.
-            min_rate: What recall and specificity of the test episodes are to be above, by the lower
-                ends of their 95 % intervals.
+            split: Fractions of the episodes.
+            min_rate: Bound that the lower ends of the 95 % intervals of recall and specificity must
+                exceed on the test episodes.
             checkpoint_every: Steps between checkpoints.
         """
 
@@ -70,11 +70,11 @@ class TrainSuccessClassifier(Stage):
         self.cfg = cfg
 
     def run(self, context: Context) -> Report:
-        """Learn, calibrate, test.
+        """Train, calibrate and test.
 
         Raises:
-            DataError: The episodes do not do; nothing was learnt then.
-            PluginError: Gradients were not finite for long.
+            DataError: The episodes are unsuitable; nothing was trained.
+            PluginError: Gradients were not finite for too many steps.
         """
         store, asked = context.dataset(), self.cfg.model
         dealt = make_generator("success split", context.seed)
@@ -117,17 +117,17 @@ class TrainSuccessClassifier(Stage):
 
 
 def rates_answer(sides: Sequence[dict[str, Any]], floor: float) -> tuple[GateAnswer, int | None]:
-    """Whether shares are above a floor, and how many test episodes would tell where they cannot.
+    """Compare rates with a floor, and compute how many test episodes would decide.
 
-    All of them above by their intervals pass; one that is not above even at its upper end fails.
+    The gate passes if all lower ends exceed the floor. It fails if an upper end does not.
 
     Args:
-        sides: Each with value, low, high and n, of the episodes that it is a share of.
-        floor: To be above.
+        sides: Rates with value, low, high and their number of episodes n.
+        floor: Value to exceed.
 
     Returns:
-        The answer; episodes of all sides together, whose proportion stays, None where no number
-        would tell or none is asked for.
+        The answer, and the needed episodes of all sides in unchanged proportion. The number is None
+        if no number would decide or none is needed.
     """
     if all(each["low"] > floor for each in sides):
         return "pass", None
@@ -141,7 +141,7 @@ def rates_answer(sides: Sequence[dict[str, Any]], floor: float) -> tuple[GateAns
 
 
 def calibrate_classifier(model: SuccessClassifier, parts: Splits) -> Calibration:
-    """Prior of what is not tested by, temperature and threshold of the calibration's episodes."""
+    """Return the prior, and the temperature and threshold of the calibration episodes."""
     part = parts.calibration
     seen = torch.cat([parts.train.done, part.done]).double().mean()
     prior = float(seen.logit())
@@ -172,6 +172,6 @@ def _numbers(model: SuccessClassifier, parts: Splits) -> dict[str, Any]:
 
 
 def _scores(log_odds: Sequence[torch.Tensor], hold: int) -> torch.Tensor:
-    """(E,), the probability below which a threshold must be for each episode to succeed."""
+    """Return the probability (E,) below which the threshold counts each episode as a success."""
     best = torch.stack([sustained_log_odds(each, hold).max() for each in log_odds])
     return best.double().sigmoid()

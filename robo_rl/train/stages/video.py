@@ -1,4 +1,4 @@
-"""A stage's video: the policy on a few start states that are the same for every stage."""
+"""Records a stage's video: the policy on start states that are the same for every stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUM_ENVS = 4
 
 
 def record_video(context: Context, policy: DenoisingPolicy, name: str) -> dict[str, str]:
-    """Film the policy on the processor; returns {"video": name}, or nothing without a renderer."""
+    """Record a video on the CPU; return {"video": name}, or {} if the env cannot render."""
     kind = context.experiment.env.cls
     if not (isinstance(kind, type) and issubclass(kind, SimEnv)):
         return {}

@@ -1,1 +1,1 @@
-"""A contract against the live graph, before anything moves: looked at here, and nothing is sent."""
+"""Checks a bundle's contract against the live graph before a run, without sending commands."""

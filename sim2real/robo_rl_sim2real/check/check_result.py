@@ -1,4 +1,4 @@
-"""One line of what was found, and what to do about it."""
+"""The result of one check, with its remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Severity(str, Enum):
-    """How much it matters; what failed would keep the policy from running, or the robot safe."""
+    """Severity of a result; ``failed`` means that the policy could not run, or not safely."""
 
     OK = "ok"
     WARNING = "warning"
@@ -15,13 +15,13 @@ class Severity(str, Enum):
 
 
 class CheckResult(NamedTuple):
-    """What was found.
+    """The result of a check.
 
     Args:
-        severity: How much it matters.
-        subject: What it is about: a topic, ``policy``, ``clock`` …
-        text: What was found.
-        remedy: What to do about it, empty where nothing is to be done.
+        severity: Severity.
+        subject: Subject of the check: a topic, ``policy``, ``clock`` …
+        text: Finding.
+        remedy: What to do about it; empty if nothing is to be done.
     """
 
     severity: Severity
@@ -31,15 +31,15 @@ class CheckResult(NamedTuple):
 
 
 def ok(subject: str, text: str) -> CheckResult:
-    """As it should be."""
+    """Return a result without a problem."""
     return CheckResult(Severity.OK, subject, text)
 
 
 def warning(subject: str, text: str, remedy: str) -> CheckResult:
-    """It may run, but not as well, or not as meant."""
+    """Return a warning: the policy can run, but worse than intended."""
     return CheckResult(Severity.WARNING, subject, text, remedy)
 
 
 def failed(subject: str, text: str, remedy: str) -> CheckResult:
-    """It must not run like this."""
+    """Return a failure: the policy must not run."""
     return CheckResult(Severity.FAILED, subject, text, remedy)

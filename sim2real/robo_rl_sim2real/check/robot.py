@@ -1,4 +1,4 @@
-"""The robot and the policy: joints by name, in range, in their unit, near the start; fast enough.
+"""Checks of robot and policy: joints, ranges, units, start pose and inference time.
 
 Shapes: n joints.
 """
@@ -17,21 +17,21 @@ from robo_rl_sim2real.control.commands.braking import Limits
 from robo_rl_sim2real.control.commands.contract import command_spec
 
 _SLACK = 0.02
-"""Share of a joint's range by which a sensor may say that it is beyond it."""
+"""Share of a joint's range by which a measurement may exceed it."""
 _FAR = 0.5
-"""Share of a joint's range by which a first action must not be elsewhere."""
+"""Share of a joint's range by which the first action may differ from the measurement."""
 _SCALES = {"degrees": 180.0 / math.pi, "mm": 1000.0}
 
 
 def check_contract(facts: SurveyResult) -> Iterator[CheckResult]:
-    """Robot, limits, units and rate agree with the bundle's, or it would not have come so far."""
+    """Report that robot, limits, units and rate match the bundle; a mismatch raises before this."""
     act, of = facts.contract.act, facts.contract
     text = f"{of.robot}, {of.task}: {len(act.names)} actions at {act.rate_hz:g} Hz, limits agree"
     yield ok("contract", text)
 
 
 def check_joints(facts: SurveyResult) -> Iterator[CheckResult]:
-    """Measured joints: there, in range and in their unit, near the start."""
+    """Check that all joints are measured, in range, in their unit, and near the start."""
     names = facts.runtime.measured.names
     try:
         found = facts.runtime.measured.sample(facts.inbox)
@@ -50,7 +50,7 @@ def check_joints(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def check_observation(facts: SurveyResult) -> Iterator[CheckResult]:
-    """What the policy would see now, and what it would do."""
+    """Check the present observation and the policy's first action."""
     obs, problem = current_observation(facts)
     if problem:
         yield failed("observation", problem, "mend what publishes it, or observe in the settings")
@@ -65,7 +65,7 @@ def check_observation(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def check_inference_time(facts: SurveyResult) -> Iterator[CheckResult]:
-    """Whether the policy answers in time on this machine."""
+    """Check that the policy's inference is fast enough on this machine."""
     p50_s, p99_s = np.percentile(facts.query_s, [50, 99])
     inline = facts.settings.inference == "inline"
     period_s, patience_s = (
@@ -75,7 +75,9 @@ def check_inference_time(facts: SurveyResult) -> Iterator[CheckResult]:
     limit_s, what = (period_s, "a period") if inline else (patience_s, "safety.inference_timeout_s")
     text = f"answers in {1e3 * p50_s:.3g} ms, 99 % in {1e3 * p99_s:.3g} ms;"
     text += f" {what} is {1e3 * limit_s:.0f} ms"
-    faster = "a faster machine, fewer denoising steps" + (", or planner: thread" if inline else "")
+    faster = "a faster machine, fewer denoising steps" + (
+        ", or inference: thread" if inline else ""
+    )
     if p50_s > limit_s:
         yield failed("policy", text, faster)
     elif p99_s > (0.5 if inline else 1.0) * limit_s:
@@ -85,7 +87,7 @@ def check_inference_time(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def _out_of_range(facts: SurveyResult, measured: np.ndarray) -> Iterator[CheckResult]:
-    """Joints beyond the robot's limits, and the unit that would explain them."""
+    """Yield joints beyond the robot's limits, and the unit that would explain them."""
     limits, names = _limits(facts), facts.runtime.measured.names
     slack = _SLACK * (limits.high - limits.low)
 
@@ -103,7 +105,7 @@ def _out_of_range(facts: SurveyResult, measured: np.ndarray) -> Iterator[CheckRe
 
 
 def _limits(facts: SurveyResult) -> Limits:
-    """The robot's own, without the margin that commands keep."""
+    """Return the robot's own limits, without the margin of commands."""
     return command_spec(facts.contract, facts.settings.robot.build()).limits
 
 
@@ -119,11 +121,11 @@ def _start(facts: SurveyResult, measured: np.ndarray) -> CheckResult:
 
 
 def _near(facts: SurveyResult, first: np.ndarray) -> Iterator[CheckResult]:
-    """The first target beside where the robot is; what is far from it was trained elsewhere."""
+    """Check that the first target is near the measured pose, as in training."""
     limits, names = _limits(facts), facts.runtime.measured.names
     try:
         found = facts.runtime.measured.sample(facts.inbox)
-    except SpecError:  # of which the joints' own line tells
+    except SpecError:  # ``check_joints`` reports it
         return
     if found is None:
         return

@@ -1,6 +1,6 @@
-"""What a deployment would meet: listens for a while as the node would, and commands nothing.
+"""Collects the facts for the checks: listens like the node, without sending commands.
 
-Times are seconds of one monotonic clock.
+Times are in seconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -28,52 +28,53 @@ from robo_rl_sim2real.perception.image_thread import ImageWorker
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, Transport
 
 _QUERIES, _FEW = 200, 5
-"""How often the policy is timed; seldom beside one that steers the robot just now."""
+"""Number of timed queries, normally and while another node steers the robot."""
 _NAPS = 50
 _NAP_S = 0.005
 
 
 class ArrivalTimes:
-    """What came on a topic, and when."""
+    """The messages on a topic and their arrival times."""
 
     def __init__(self) -> None:
         self.stamps_s = list[float]()
         self.newest: Reading | None = None
 
     def add(self, reading: Reading) -> None:
-        """One more."""
+        """Add a reading."""
         self.stamps_s.append(reading.stamp_s)
         self.newest = reading
 
     @property
     def rate_hz(self) -> float:
-        """Mean rate; 0 where fewer than two came."""
+        """Mean rate; 0 with fewer than two readings."""
         stamps = self.stamps_s
         return (len(stamps) - 1) / (stamps[-1] - stamps[0]) if len(stamps) > 1 else 0.0
 
     @property
     def gap_s(self) -> float:
-        """The longest time between two."""
+        """The longest time between two readings."""
         return float(np.diff(self.stamps_s).max()) if len(self.stamps_s) > 1 else np.inf
 
 
 class SurveyResult(NamedTuple):
-    """What was met.
+    """The collected facts.
 
     Args:
-        settings: Of the deployment.
-        contract: The bundle's.
-        runtime: As the node would have it.
-        wiring: Likewise.
-        arrivals: Topic → what came.
-        endpoints: Topic → who else publishes and hears there.
-        inbox: The newest readings, pictures made ready.
-        problems: The transport's.
+        settings: Settings of the deployment.
+        contract: Contract of the bundle.
+        runtime: Runtime as in the node.
+        wiring: Topics as in the node.
+        arrivals: Topic → its messages.
+        endpoints: Topic → its other publishers and subscribers.
+        inbox: The newest readings, with processed images.
+        problems: Problems of the transport.
         query: The policy.
-        query_s: How long each of some queries took.
-        wake_delay_s: How much too late each of some naps of a control period ended.
-        loaded_wake_delay_s: Likewise with busy processes beside; none where another steers the robot.
-        seconds: How long it listened.
+        query_s: Durations of some queries.
+        wake_delay_s: Delays of wake-ups after sleeping for a control period.
+        loaded_wake_delay_s: Delays of wake-ups under CPU load; empty if another node steers the
+            robot.
+        seconds: Duration of listening.
     """
 
     settings: DeploySettings
@@ -99,14 +100,14 @@ def survey(
     seconds: float,
     clock: Clock | None = None,
 ) -> SurveyResult:
-    """Listen, and time the policy on this machine.
+    """Listen to the topics, and time the policy on this machine.
 
     Args:
-        settings: Of the deployment.
-        bundle: Verified.
-        connect: Makes a transport; it is closed at the end.
-        seconds: How long to listen.
-        clock: Monotonic.
+        settings: Settings of the deployment.
+        bundle: Verified bundle.
+        connect: Makes a transport, which is closed at the end.
+        seconds: Duration of listening.
+        clock: Monotonic clock.
 
     Raises:
         BundleError: The bundle does not fit the robot.
@@ -116,7 +117,7 @@ def survey(
         clock or Clock(),
         warm_up_session(bundle, 0, inpaint=settings.chunks.uses_inpainting),
     )
-    contract, inline = bundle.manifest.contract, settings.model_copy(update={"planner": "inline"})
+    contract, inline = bundle.manifest.contract, settings.model_copy(update={"inference": "inline"})
     runtime, wiring = build_runtime(inline, contract, query, clock.now_s)
     inbox, transport = Inbox(), connect()
     darkroom = ImageWorker(wiring.preprocessors, inbox)
@@ -125,14 +126,14 @@ def survey(
         heard |= _listen(transport, {settings.estop: MsgType.FLAG}, COMMAND, darkroom)
         for outlet in wiring.command_topics:
             if outlet.action:
-                transport.create_goal_publisher(outlet.topic)  # refused here as it would be there
+                transport.create_goal_publisher(outlet.topic)  # refuses actions as the node would
         topics = (*heard, "/clock")
-        _ends(transport, topics, wiring)  # discovery begins with the first question
+        _ends(transport, topics, wiring)  # the first call starts discovery
         late_s = _late(1.0 / contract.act.rate_hz, clock)
         rivals = any(end.writes for ends in _ends(transport, (), wiring).values() for end in ends)
         query_s = _timed(query, contract, clock, _FEW if rivals else _QUERIES)
         loaded_late_s = np.zeros(0) if rivals else _loaded_late(clock)
-        for arrivals in heard.values():  # what came while the policy was timed is no measure
+        for arrivals in heard.values():  # excludes messages during the timing
             arrivals.stamps_s.clear()
         clock.sleep(seconds)
         ends, problems = _ends(transport, topics, wiring), transport.problems()
@@ -154,7 +155,7 @@ def _ends(transport: Transport, topics: Iterable[str], wiring: Wiring) -> dict[s
 def _listen(
     transport: Transport, topics: dict[str, MsgType], qos: Qos, darkroom: ImageWorker
 ) -> dict[str, ArrivalTimes]:
-    """Subscribe as the node does: commands reliably, readings as they come."""
+    """Subscribe with the node's QoS: commands reliable, readings best effort."""
     heard = {topic: ArrivalTimes() for topic in topics}
     for topic, kind in topics.items():
         transport.subscribe(topic, kind, _taker(topic, heard[topic], darkroom), qos)
@@ -170,7 +171,7 @@ def _taker(topic: str, arrivals: ArrivalTimes, darkroom: ImageWorker) -> Callabl
 
 
 def _timed(query: Query, contract: Contract, clock: Clock, number: int) -> np.ndarray:
-    """(n,) seconds a query, of an observation of zeros; at most some seconds of queries."""
+    """Return (n,) durations of queries with an observation of zeros, within about 2 s."""
     zeros, spent = zero_observation(contract), list[float]()
     until_s = clock.now_s() + 2.0
     while len(spent) < number and (clock.now_s() < until_s or not spent):
@@ -181,7 +182,7 @@ def _timed(query: Query, contract: Contract, clock: Clock, number: int) -> np.nd
 
 
 def _late(period_s: float, clock: Clock, number: int = _NAPS) -> np.ndarray:
-    """(n,) seconds by which this machine wakes too late; about a second's worth of naps at most."""
+    """Return (n,) delays of wake-ups in s; they are measured for at most about 1 s."""
     found = list[float]()
     until_s = clock.now_s() + 1.0
     while len(found) < number and clock.now_s() < until_s:
@@ -192,14 +193,14 @@ def _late(period_s: float, clock: Clock, number: int = _NAPS) -> np.ndarray:
 
 
 def _loaded_late(clock: Clock) -> np.ndarray:
-    """(n,) seconds by which short naps end too late while two busy processes a core run beside."""
+    """Return (n,) delays of short sleeps in s, under a load of two busy processes per core."""
     with cpu_load(2 * (os.cpu_count() or 1)):
         return _late(_NAP_S, clock, number=round(1.0 / _NAP_S))
 
 
 @contextmanager
 def cpu_load(number: int) -> Generator[list[subprocess.Popen[bytes]]]:
-    """So many processes that do nothing but count, for as long as it lasts and 10 s at most."""
+    """Run that many busy processes inside the context, for 10 s at most."""
     code = "import time; end = time.monotonic() + 10\nwhile time.monotonic() < end: pass"
     made = [subprocess.Popen([sys.executable, "-I", "-S", "-c", code]) for _ in range(number)]
     try:
@@ -211,7 +212,7 @@ def cpu_load(number: int) -> Generator[list[subprocess.Popen[bytes]]]:
 
 
 def current_observation(facts: SurveyResult) -> tuple[dict[str, np.ndarray] | None, str]:
-    """The observation that the policy would get, None where there is none; and what is wrong."""
+    """Return the policy's present observation, None without one; and the problem."""
     observer = facts.runtime.parts.observer
     try:
         frame = observer.read_frame(facts.inbox)

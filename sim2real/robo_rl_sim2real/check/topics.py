@@ -1,4 +1,4 @@
-"""Topics: is anyone there, of the right type, often enough, and is nobody in the way."""
+"""Checks of topics: publishers, types, rates, QoS, and competing nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robo_rl_sim2real.transport.base import (
 
 
 def check_readings(facts: SurveyResult) -> Iterator[CheckResult]:
-    """Every topic that is read."""
+    """Check every topic of readings."""
     for topic, kind in facts.wiring.readings.items():
         amiss = list(_writers(topic, kind, SENSOR, facts.endpoints[topic]))
         yield from amiss
@@ -34,7 +34,7 @@ def check_readings(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def check_images(facts: SurveyResult) -> Iterator[CheckResult]:
-    """What became of pictures."""
+    """Check the processing of images."""
     for topic, eye in facts.wiring.preprocessors.items():
         if not facts.arrivals[topic].stamps_s:
             continue
@@ -47,7 +47,7 @@ def check_images(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def check_command_topics(facts: SurveyResult) -> Iterator[CheckResult]:
-    """Where commands go: one who obeys, and nobody else who commands."""
+    """Check that each command topic has one controller and no other source of commands."""
     for outlet in facts.wiring.command_topics:
         topic, ends = outlet.topic, facts.endpoints[outlet.topic]
         if rivals := [end for end in ends if end.writes]:
@@ -57,7 +57,7 @@ def check_command_topics(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def check_estop(facts: SurveyResult) -> Iterator[CheckResult]:
-    """The emergency stop: heard where it has to be, and released."""
+    """Check that the emergency stop is published if required, and released."""
     topic, age_s = facts.settings.estop, facts.settings.estop_timeout_s
     ends = [end for end in facts.endpoints[topic] if end.writes]
     amiss = list(_writers(topic, MsgType.FLAG, COMMAND, ends)) if ends else []
@@ -75,7 +75,7 @@ def check_estop(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def check_clock(facts: SurveyResult) -> Iterator[CheckResult]:
-    """Time: of this machine, and a simulator's."""
+    """Check the machine's timing, and warn about simulated time."""
     if any(end.writes for end in facts.endpoints["/clock"]):
         text = f"{_names(facts.endpoints['/clock'])} publishes simulated time"
         remedy = "the policy runs in real time: so must the simulator"
@@ -91,7 +91,7 @@ def check_clock(facts: SurveyResult) -> Iterator[CheckResult]:
 
 
 def _writers(topic: str, kind: MsgType, reader: Qos, ends: list[Endpoint]) -> Iterator[CheckResult]:
-    """What keeps a topic from being heard."""
+    """Yield the problems that keep a topic from being received."""
     writers = [end for end in ends if end.writes]
     fitting = [end for end in writers if end.type == kind.value]
     if not writers:
@@ -99,20 +99,20 @@ def _writers(topic: str, kind: MsgType, reader: Qos, ends: list[Endpoint]) -> It
     elif not fitting:
         found = ", ".join(sorted({end.type for end in writers}))
         text = f"{_names(writers)} publishes {found}, expected {kind.value}"
-        yield failed(topic, text, "set the topic's kind in the settings' observe")
+        yield failed(topic, text, "set the topic's msg_type in the settings' observe")
     for end in fitting:
         if why := qos_incompatibility(end.qos, reader):
             yield failed(topic, f"{_names([end])}: {why}", "make that publisher reliable")
 
 
 def _alone(topic: str, kind: MsgType, ends: list[Endpoint]) -> Iterator[CheckResult]:
-    """Readings of two sources are mixed, and each of them can look right."""
+    """Yield a failure if several nodes publish readings, which would be interleaved."""
     if several := competing_publishers(kind, ends):
         yield failed(topic, several, REMEDY)
 
 
 def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> CheckResult:
-    """Whether exactly one hears what is sent there."""
+    """Check that exactly one controller receives the commands of a topic."""
     fitting = [
         end for end in readers if end.type == interface and not qos_incompatibility(NEWEST, end.qos)
     ]
@@ -132,12 +132,12 @@ def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> CheckResult:
 
 
 def _pace(facts: SurveyResult, topic: str) -> CheckResult:
-    """How often it comes, against what the policy and the safety filter need."""
+    """Check a topic's rate against the needs of the policy and the safety checks."""
     came, safety = facts.arrivals[topic], facts.runtime.parts.safety
     rate_hz, oldest_s = facts.contract.act.rate_hz, safety.max_age_s
     text = f"{came.rate_hz:.1f} Hz, longest gap {1e3 * came.gap_s:.0f} ms"
     if topic not in facts.runtime.topics:
-        return ok(topic, text)  # a calibration need not come again
+        return ok(topic, text)  # a calibration is needed once
     if came.rate_hz < 1.0 / oldest_s:
         text += f"; readings older than {1e3 * oldest_s:.0f} ms hold the robot"
         return failed(topic, text, f"publish at {rate_hz:g} Hz or more")

@@ -1,1 +1,1 @@
-"""Verbs of the command line that run on robots; ``robo-rl`` finds them by their entry points."""
+"""Command-line verbs that run on robots; ``robo-rl`` finds them by their entry points."""

@@ -1,4 +1,4 @@
-"""``robo-rl deploy check``: a bundle's contract against the live graph, before anything moves."""
+"""``robo-rl deploy check``: compares a bundle's contract with the live graph before a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RULES: tuple[Callable[[SurveyResult], Iterator[CheckResult]], ...] = (
         machine.check_ramp,
     ),
 )
-"""In the order in which they are told."""
+"""The checks, in the order of the report."""
 
 
 def run(
@@ -48,7 +48,7 @@ def run(
     seconds: Annotated[float, typer.Option(min=0.5, help="How long to listen.")] = 3.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="File to write it to.")] = None,
 ) -> None:
-    """Compare a bundle with the robot as it is now; sends no command. Exit status 2 if it fails."""
+    """Compare a bundle with the robot's present state, without commands. Exit status 2: failed."""
     loaded = Bundle.load(bundle)
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
@@ -65,7 +65,7 @@ def run(
 def run_checks(
     settings: DeploySettings, bundle: Bundle, connect: Callable[[], Transport], seconds: float
 ) -> list[CheckResult]:
-    """All findings; where bundle, robot and settings disagree there is nothing to listen for."""
+    """Return all results; if bundle, robot and settings do not fit, only that error."""
     try:
         facts = survey(settings, bundle, connect, seconds)
     except (BundleError, ConfigError) as error:
@@ -75,7 +75,7 @@ def run_checks(
 
 
 def format_results(found: Iterable[CheckResult]) -> str:
-    """A table, and below it what is to be done."""
+    """Return a table of the results, followed by the remedies."""
     found = list(found)
     rows = format_table(
         [(finding.severity.value, finding.subject, finding.text) for finding in found]

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from robo_rl_sim2real.recording.recorder import FlightRecorder
 
 _PATIENCE_S = 20.0
-_YOUNG_S = 2.0  # how much before now a recording of this run may have begun
+_YOUNG_S = 2.0  # tolerance on the start time of this run's recording
 
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed=0.5.")
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed_scale=0.5.")
 ]
 BundlePath = Annotated[Path, typer.Argument(help="An export bundle.")]
 SettingsName = Annotated[
@@ -64,8 +64,8 @@ def run(
 ) -> None:
     """Run a bundle's policy on a robot, until Ctrl-C.
 
-    Exit status: 0; 2 for an error, or a policy that never began; 137 (128 + 9) where the watchdog
-    or anybody else killed this process. The watchdog says why.
+    Exit status: 0 on success; 2 for an error, or a policy that never started; 137 (128 + 9) if the
+    watchdog or another process killed this process. The watchdog reports the reason.
     """
     loaded = Bundle.load(bundle)
     over = [f"transport.name={transport}"] if transport else []
@@ -107,7 +107,7 @@ def run(
 def _estate(
     json_file: Path | None, recorder: FlightRecorder | None, now_s: float
 ) -> UnfinishedOutputs:
-    """What the watchdog finishes in the place of this process, by absolute paths."""
+    """Return the outputs that the watchdog finishes if this process dies, by absolute paths."""
     return UnfinishedOutputs(
         health="" if json_file is None else str(json_file.absolute()),
         recordings=str(recorder.folder.absolute()) if recorder else "",
@@ -116,10 +116,10 @@ def _estate(
 
 
 def read_settings(name: str, contract: Contract, overrides: list[str]) -> DeploySettings:
-    """The settings of that name, or those for the bundle's robot and task.
+    """Return the named settings, or the settings for the bundle's robot and task.
 
     Raises:
-        ConfigError: They are not there, or not what they should be.
+        ConfigError: The settings do not exist or are invalid.
     """
     return validate(
         compose(name or f"deploy/{contract.robot}_{contract.task}", overrides), DeploySettings
@@ -128,7 +128,7 @@ def read_settings(name: str, contract: Contract, overrides: list[str]) -> Deploy
 
 @contextmanager
 def connected_node(settings: DeploySettings, bundle: Bundle, *, dry_run: bool) -> Generator[Node]:
-    """A node on its transport, which it leaves whatever happens."""
+    """Yield a node on its transport; the transport is closed on any exit."""
     transport = settings.transport.build(POLICY)
     try:
         node = Node(settings, bundle, transport, dry_run=dry_run)
@@ -141,7 +141,7 @@ def connected_node(settings: DeploySettings, bundle: Bundle, *, dry_run: bool) -
 
 @contextmanager
 def rest_on_exit(node: Node) -> Generator[None]:
-    """However it ends, by Ctrl-C or ``kill`` too, the robot comes to rest."""
+    """Bring the robot to rest on any exit, including Ctrl-C and ``kill``."""
     stop_on_signal(node.stop)
     try:
         yield
@@ -150,13 +150,13 @@ def rest_on_exit(node: Node) -> Generator[None]:
 
 
 class RequestSequence:
-    """Asks a node for one thing after another, each until it begins, within some seconds.
+    """Submits requests to a node one after another, each until it is granted or times out.
 
-    Not after a stop, nor once anybody else has asked for anything: it is theirs then.
+    It submits nothing after a stop, or after a request from another source.
 
     Args:
-        node: Which.
-        wanted: What, in order; what has begun is not in it any more.
+        node: The node.
+        wanted: Requests in order; granted requests are removed.
     """
 
     def __init__(self, node: Node, wanted: list[str]) -> None:
@@ -165,7 +165,7 @@ class RequestSequence:
         self._every = max(round(0.5 / node.ticks.dt_s), 1)
 
     def poll(self) -> bool:
-        """After a tick; always False, for nothing here ends a run."""
+        """Advance after a tick; return False, because the sequence never ends a run."""
         node = self._node
         if node.runtime.state is not State.INACTIVE:
             self.wanted, self._since_s = self.wanted[self._asking :], node.age_s
@@ -183,12 +183,12 @@ class RequestSequence:
 
 
 class StatusDisplay:
-    """One live line a second on a terminal, a plain one every ten seconds elsewhere.
+    """Prints one live line per second on a terminal, or one plain line every 10 s elsewhere.
 
-    From a thread of its own: whoever stops reading must not stop the robot.
+    It runs in a thread of its own, so that a blocked reader does not stop the robot.
 
     Args:
-        node: What is looked at.
+        node: The node.
     """
 
     def __init__(self, node: Node) -> None:
@@ -197,7 +197,7 @@ class StatusDisplay:
         self._thread.start()
 
     def close(self) -> None:
-        """Say no more; a line that nobody reads is waited for no longer than a moment."""
+        """Stop printing; wait at most 1 s for a blocked line."""
         self._over.set()
         self._thread.join(timeout=1.0)
 
@@ -209,7 +209,7 @@ class StatusDisplay:
 
 
 def status_line(node: Node) -> str:
-    """State and health in a line."""
+    """Return state and health as one line."""
     health: Health = node.health
     p50, p99 = (1e3 * value for value in health.latency_s)
     parts = [

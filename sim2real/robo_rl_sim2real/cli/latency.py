@@ -1,4 +1,4 @@
-"""``robo-rl deploy latency``: how late a recording shows a robot to be, as training has it."""
+"""``robo-rl deploy latency``: estimates a robot's latency from a recording, for training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="File to write it to.")] = None,
 ) -> None:
-    """Find a robot's latency, by comparing how it moved with how its simulation does."""
+    """Estimate a robot's latency by comparing its recorded motion with its simulation."""
     cfg = validate(resolve_tree(overlay(overrides or [])), LatencyFitConfig)
     found = fit_latency(recording, cfg, lambda want: _world(want, cfg.task))
     typer.echo(format_latency(found))
@@ -49,7 +49,7 @@ def run(
 
 
 def format_latency(found: LatencyEstimate) -> str:
-    """What was found, and how sure that is."""
+    """Return a table of the estimates and their uncertainty."""
     late_s = np.array([shift.delay_s for shift in found.shifts])
     explained = np.array([shift.explained_variance for shift in found.shifts])
     rows = [

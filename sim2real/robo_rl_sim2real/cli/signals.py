@@ -1,4 +1,4 @@
-"""Ctrl-C, ``kill`` and a lost terminal end a verb in order, whatever was inherited for them."""
+"""Handles Ctrl-C, ``kill`` and a lost terminal, regardless of inherited handlers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Callable
 
 
 def stop_on_signal(stop: Callable[[], None]) -> None:
-    """Call ``stop`` where a signal would end the process; a second one changes nothing."""
+    """Call ``stop`` on a signal that would end the process; repeated signals call it again."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop())

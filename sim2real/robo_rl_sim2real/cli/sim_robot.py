@@ -23,7 +23,8 @@ from robo_rl_sim2real.transport.base import Transport
 _TOLD = ("episodes", "succeeded", "failed", "unfinished", "missed_steps")
 
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as out.latency_s=0.06.")
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Such as sensor_delay.latency_s=0.06."),
 ]
 
 
@@ -79,7 +80,7 @@ def run(
 
 
 def summary(simulated: SimRobot) -> dict[str, Any]:
-    """What became of its episodes; the last one may not be over."""
+    """Return a summary of the episodes; the last one may be unfinished."""
     over, succeeded = len(simulated.outcomes), sum(simulated.outcomes)
     return {
         "episodes": simulated.episode,
@@ -93,12 +94,12 @@ def summary(simulated: SimRobot) -> dict[str, Any]:
 
 
 def summary_line(found: dict[str, Any]) -> str:
-    """A summary in a line."""
+    """Return a summary as one line."""
     parts = [f"{found[name]} {name.replace('_', ' ')}" for name in _TOLD]
     return ", ".join([*parts, *([found["problem"]] if found["problem"] else [])])
 
 
 def _task(name: str) -> dict[str, Any]:
-    """The settings of a task: of its config where there is one, else those that it comes with."""
+    """Return the settings of a task: its config if there is one, else its defaults."""
     config = f"task/{name}"
     return compose(config).values["task"] if config in available_configs() else {"name": name}

@@ -1,4 +1,4 @@
-"""A node under the watch of another process, as its settings say."""
+"""Starts the watchdog process of a node, according to its settings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NOTHING = UnfinishedOutputs()
 def with_watchdog(
     node: Node, settings: DeploySettings, estate: UnfinishedOutputs = NOTHING
 ) -> Generator[None]:
-    """While it lasts, the node moves the robot only as long as a watchdog is there.
+    """Run a watchdog inside the context; the robot moves only while the watchdog lives.
 
     Args:
-        node: Which.
-        settings: What it runs by.
-        estate: What the watchdog finishes if this process is killed.
+        node: The node.
+        settings: Its settings.
+        estate: Outputs that the watchdog finishes if this process is killed.
 
     Raises:
         DeviceError: The watchdog does not start.
@@ -42,7 +42,7 @@ def with_watchdog(
 def watchdog_job(
     node: Node, settings: DeploySettings, estate: UnfinishedOutputs = NOTHING
 ) -> WatchdogJob:
-    """What the node's watchdog is told."""
+    """Return the job description of the node's watchdog."""
     limits = node.runtime.parts.safety.limits
     return WatchdogJob(
         pid=os.getpid(),

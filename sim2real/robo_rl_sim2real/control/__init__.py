@@ -1,1 +1,1 @@
-"""The control loop's inside: no transport, no clock of its own."""
+"""The control loop: observation, inference, lifecycle, safety and teleoperation."""

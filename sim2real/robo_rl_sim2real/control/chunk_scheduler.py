@@ -1,11 +1,11 @@
-"""Which action of which chunk is due: chunks on the robot's clock.
+"""Selects the action that is due from the policy's chunks, on the robot's clock.
 
-Shapes: H actions of a chunk, A act_dim. Ticks count control periods. The real-time twin of
-``robo_rl.env.chunk_env``, which executes chunks while the world waits; here it does not.
+Shapes: H actions of a chunk, A act_dim. Ticks count control periods. This is the real-time
+counterpart of ``robo_rl.env.chunk_env``, whose world waits for the policy.
 
-The j-th action of a chunk belongs to tick ``observed + j``, where ``observed`` is the tick whose
-observation it rests on. So what the world went through while the policy was thinking is skipped by
-how long that really took, and never guessed.
+The j-th action of a chunk belongs to tick ``observed_tick + j``, where ``observed_tick`` is the
+tick of its observation. The scheduler therefore skips as many actions as the measured inference
+time covers, without any estimate.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Array = NDArray[np.float64]
 
 
 class MergeMode(str, Enum):
-    """What is due where several chunks speak of one tick.
+    """How the action of a tick is chosen if several chunks cover it.
 
-    newest: The newest chunk's action. ensemble: A mean over all of them, older ones weighing more
-    by exp(−``decay``·newer ones), as in ACT (Zhao et al. 2023, arXiv 2304.13705, section IV-B).
-    soft: From the old chunk to the new one over the ticks on which both speak, by the weights of
-    real-time chunking's soft mask (Black et al. 2025, arXiv 2506.07339, eq. 5).
-    inpaint: The newest chunk's; but the policy is given what the old one still has to say, with the
-    same weights, and goes on from there (likewise; see ``robo_rl.policy.inpaint``).
+    newest: The newest chunk's action. ensemble: A mean over all chunks, with weights
+    exp(−``decay``·i), i = 0 for the oldest, as in ACT (Zhao et al. 2023, arXiv 2304.13705, section
+    IV-B). soft: A blend from the old chunk to the new one over their common ticks, with the weights
+    of real-time chunking's soft mask (Black et al. 2025, arXiv 2506.07339, eq. 5). inpaint: The
+    newest chunk's action. The policy receives the rest of the old chunk with the same weights and
+    inpaints the new one (same paper; see ``robo_rl.policy.inpaint``).
     """
 
     NEWEST = "newest"
@@ -42,18 +42,19 @@ class MergeMode(str, Enum):
 
 
 _REMEMBERED = 10
-"""Answers whose delay the next one's is expected not to exceed."""
+"""Number of recent delays that predict the next one."""
 
 
 class Chunk(NamedTuple):
-    """A chunk on the clock.
+    """A chunk on the robot's clock.
 
     Args:
         act: (H, A).
-        observed_tick: Tick of the observation that it rests on.
-        arrived_tick: Tick at which it was there.
-        observed_s: When the oldest reading of that observation arrived.
-        action_basis_s: (H,) likewise, of each action; empty where all rest on that observation alone.
+        observed_tick: Tick of the observation.
+        arrived_tick: Tick in which the chunk arrived.
+        observed_s: Arrival time of the oldest reading in that observation.
+        action_basis_s: (H,) such a time per action; empty if all actions depend on that observation
+            only.
     """
 
     act: Array
@@ -64,15 +65,15 @@ class Chunk(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first tick that it says nothing of."""
+        """The first tick after the chunk."""
         return self.observed_tick + len(self.act)
 
     def at(self, tick: int) -> Array:
-        """Its action (A,) of a tick."""
+        """Return the action (A,) of a tick."""
         return self.act[tick - self.observed_tick]
 
     def basis_s(self, tick: int) -> float:
-        """When the oldest reading arrived that this action rests on."""
+        """Return the arrival time of the oldest reading that the action of a tick depends on."""
         return (
             self.action_basis_s[tick - self.observed_tick]
             if self.action_basis_s
@@ -81,37 +82,37 @@ class Chunk(NamedTuple):
 
 
 class DueAction(NamedTuple):
-    """The action (A,) of a tick, and when the oldest reading arrived that it rests on."""
+    """The action (A,) of a tick and the arrival time of the oldest reading it depends on."""
 
     act: Array
     basis_s: float
 
 
 class ChunkScheduler:
-    """Chunks in, the action of each tick out.
+    """Collects chunks and returns the action of each tick.
 
     Args:
         cfg: See Config.
-        exec_horizon: E: a new chunk is asked for so many ticks after the last one's observation.
+        exec_horizon: E, the number of ticks between an observation and the next request of a chunk.
     """
 
     class Config(ConfigModel):
-        """How chunks are merged, and how much weight the past has.
+        """How chunks are merged.
 
-        ``decay`` is per chunk, of ``ensemble``. ``prefetch_ticks`` asks for the next chunk so many ticks
-        early, so that a slow policy's answer is there in time.
+        ``decay`` applies to ``ensemble``, per chunk. ``prefetch_ticks`` requests the next chunk
+        that many ticks early, so that a slow policy's chunk arrives in time.
         """
 
         merge: MergeMode = MergeMode.NEWEST
-        """How a new chunk takes the place of the one that is played."""
+        """How a new chunk replaces the one being executed."""
         decay: float = Field(default=0.1, ge=0.0)
-        """Weight decay per newer chunk where chunks are averaged."""
+        """Weight decay per newer chunk if chunks are averaged."""
         prefetch_ticks: int = Field(default=0, ge=0)
-        """Ticks by which the next chunk is asked for early."""
+        """Number of ticks by which the next chunk is requested early."""
 
         @property
         def uses_inpainting(self) -> bool:
-            """Whether the policy has to go on from what is planned."""
+            """Whether the policy inpaints from the planned actions."""
             return self.merge is MergeMode.INPAINT
 
     def __init__(self, cfg: Config, exec_horizon: int) -> None:
@@ -122,23 +123,23 @@ class ChunkScheduler:
 
     @property
     def empty(self) -> bool:
-        """Whether no chunk came since the beginning."""
+        """Whether no chunk has arrived since activation."""
         return not self._chunks
 
     def clear(self) -> None:
-        """Forget all chunks, and how long answers took."""
+        """Discard all chunks and the recorded delays."""
         self._chunks.clear()
         self._delays.clear()
         self._given = None
 
     def wants_query(self, tick: int) -> bool:
-        """Whether a new chunk is to be asked for with the observation of this tick."""
+        """Return whether to request a new chunk with the observation of this tick."""
         if not self._chunks:
             return True
         return tick - self._chunks[-1].observed_tick >= self.exec_horizon - self.cfg.prefetch_ticks
 
     def add(self, chunk: Chunk) -> None:
-        """Take in a chunk; one that rests on no newer observation than the last is left out."""
+        """Add a chunk; ignore it if its observation is not newer than the last chunk's."""
         if self._chunks and chunk.observed_tick <= self._chunks[-1].observed_tick:
             return
         self._delays.append(chunk.arrived_tick - chunk.observed_tick)
@@ -149,11 +150,12 @@ class ChunkScheduler:
         self._chunks.append(chunk)
 
     def plan(self, tick: int) -> PlannedActions | None:
-        """What is planned from a tick on, for the policy that is asked in it to go on from.
+        """Return the planned actions from a tick on, as input of the policy's inpainting.
 
-        None where it need not. The actions until its answer is there will have been done by then:
-        so many as the slowest but one of the last answers took are kept as they are, for one that
-        stalled says nothing of the next. Only for ticks in which chunks are carried out.
+        None if the policy does not inpaint or no action is planned. The actions up to the expected
+        arrival of the new chunk are kept unchanged. The expected delay is the second-largest recent
+        one, so that a single stall does not count. Valid only for ticks in which chunks are
+        executed.
         """
         self._given = None
         if not self.cfg.uses_inpainting or not self._chunks or self._chunks[-1].end <= tick:
@@ -169,7 +171,7 @@ class ChunkScheduler:
         return PlannedActions(act[None].astype(np.float32), weight[None].astype(np.float32))
 
     def action_at(self, tick: int) -> DueAction | None:
-        """What is to be done at a tick; None where no chunk reaches it. Ticks must not fall."""
+        """Return the action of a tick; None if no chunk covers it. Ticks must not decrease."""
         while len(self._chunks) > 1 and self._chunks[0].end <= tick:
             self._chunks.popleft()
         speaking = [c for c in self._chunks if c.observed_tick <= tick < c.end]
@@ -182,9 +184,9 @@ class ChunkScheduler:
 
 
 def blend_chunks(old: Chunk, new: Chunk) -> Chunk:
-    """The new chunk, its actions on the ticks of both mixed with those of what was planned.
+    """Return the new chunk with the actions on common ticks blended with the old chunk's.
 
-    The old one's weight is that of ``soft_mask``.
+    The old chunk's weight is ``soft_mask``.
     """
     act, last = new.act.copy(), min(old.end, new.end)
     weight = soft_mask(len(act), old.end - new.observed_tick, new.arrived_tick - new.observed_tick)
@@ -193,35 +195,35 @@ def blend_chunks(old: Chunk, new: Chunk) -> Chunk:
         act[tick - new.observed_tick] = share * old.at(tick) + (1.0 - share) * new.at(tick)
     passed = (
         np.arange(len(act)) < new.arrived_tick - new.observed_tick
-    )  # what is not played rests on nothing
+    )  # passed actions have no basis
     return with_basis_times(new._replace(act=act), old, np.where(passed, 0.0, weight))
 
 
 def with_basis_times(new: Chunk, old: Chunk, weight: Array) -> Chunk:
-    """The new chunk, which knows what each action rests on: the old one's, both, or its own.
+    """Return the new chunk with ``action_basis_s`` set by the old chunk's weights.
 
     Args:
-        new: See above.
-        old: Had a say in it.
-        weight: (H,), the old one's: with 1 an action is its.
+        new: The new chunk.
+        old: The chunk that it is blended with.
+        weight: (H,) weight of the old chunk; at 1 the action is the old chunk's alone.
     """
     rests = [new.observed_s] * len(new.act)
     for place in np.flatnonzero(weight > 0.0).tolist():
         older_s = old.basis_s(min(new.observed_tick + place, old.end - 1))
         rests[place] = older_s if weight[place] >= 1.0 else min(older_s, new.observed_s)
-    return new._replace(rests=tuple(rests))
+    return new._replace(action_basis_s=tuple(rests))
 
 
 def soft_mask(size: int, left: int, delay: int) -> Array:
-    """The old chunk's weight (H,) on the ticks of a new one (Black et al. 2025, eq. 5).
+    """Return the old chunk's weight (H,) on the ticks of a new one (Black et al. 2025, eq. 5).
 
-    1 on the first ``delay`` of them, which are over by the time the new one is there; then
-    c·(eᶜ − 1)/(e − 1) where c falls evenly from 1 to 0 over those that the old one has left.
+    The weight is 1 on the first ``delay`` ticks, which pass before the new chunk arrives. Then it
+    is c·(eᶜ − 1)/(e − 1), where c falls linearly from 1 to 0 over the old chunk's remaining ticks.
 
     Args:
         size: H.
-        left: How many ticks from the new chunk's first on the old one still speaks of.
-        delay: How many of them pass before the new one is there.
+        left: Number of ticks that the old chunk covers, from the new chunk's first tick on.
+        delay: Number of ticks that pass before the new chunk arrives.
     """
     tick = np.arange(size)
     c = np.clip((left - tick) / max(left - delay + 1, 1), 0.0, 1.0)

@@ -1,6 +1,6 @@
-"""Who wants to know what a node does: every reading, every tick, and what else happened.
+"""Events of a node and their listeners: readings, ticks, requests and changes of control.
 
-A listener hears of it in the thread in which it happened, so it must only take note.
+A listener is called in the thread of the event and must return quickly.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from robo_rl_sim2real.messages.readings import Reading
 
 
 class CommandSource(str, Enum):
-    """Who commands the robot."""
+    """The source of the robot's commands."""
 
     POLICY = "policy"
     HUMAN = "human"
 
 
 class Tick(NamedTuple):
-    """A control period and what came of it.
+    """A control period and its result.
 
     Args:
-        number: Its own.
-        began_s: When it began, on the node's clock.
-        spent_s: From then until its command was on its way.
-        output: What came of it.
-        observed_s: When the oldest reading in use arrived; −inf where none did.
-        sent: Whether its command was sent; in a dry run none is.
+        number: Number of the period.
+        began_s: Start of the period, on the node's clock.
+        spent_s: Time from the start until the command is sent.
+        output: Result of the tick.
+        observed_s: Arrival time of the oldest reading in use; −inf without any.
+        sent: Whether its command is sent; false in a dry run.
     """
 
     number: int
@@ -42,34 +42,34 @@ class Tick(NamedTuple):
 
     @property
     def source(self) -> CommandSource:
-        """Whose command it is."""
+        """The source of the command."""
         return (
             CommandSource.HUMAN if self.output.state is State.TELEOPERATED else CommandSource.POLICY
         )
 
 
 class Listener(Protocol):
-    """What a node tells; no call may wait for anything."""
+    """A listener to a node's events; no call may block."""
 
     def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
-        """A reading arrived; in the transport's thread."""
+        """Receive a reading, in the transport's thread."""
         ...
 
     def on_tick(self, tick: Tick) -> None:
-        """A control period is over; in the control loop."""
+        """Receive a finished control period, in the control loop."""
         ...
 
     def on_event(self, event: str, what: str) -> None:
-        """Something else happened: ``request``, ``refused``, ``control``; in any thread."""
+        """Receive another event: ``request``, ``refused`` or ``control``; in any thread."""
         ...
 
     def problems(self) -> list[str]:
-        """What is wrong with it, for whoever looks after the robot."""
+        """Return the listener's problems, for the operator of the robot."""
         ...
 
 
 class Listeners:
-    """All of a node's; none of them can break it."""
+    """All listeners of a node; an error in one of them does not stop the node."""
 
     def __init__(self) -> None:
         self._by = CommandSource.POLICY
@@ -77,7 +77,7 @@ class Listeners:
         self._broken = ""
 
     def add(self, listener: Listener) -> None:
-        """One more, from now on."""
+        """Add a listener."""
         self._all.append(listener)
 
     def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
@@ -85,18 +85,18 @@ class Listeners:
         for listener in self._all:
             try:
                 listener.on_message(topic, kind, reading)
-            except Exception as error:  # a listener's trouble is no matter of the robot's
+            except Exception as error:  # a failing listener does not affect the robot
                 self._broken = f"{type(error).__name__}: {error}"
 
     def on_tick(self, tick: Tick) -> None:
-        """See ``Listener``; the event ``control`` comes before the first tick of another hand."""
+        """See ``Listener``; a change of the command source first sends the event ``control``."""
         if tick.source is not self._by:
             self._by = tick.source
             self.on_event("control", tick.source.value)
         for listener in self._all:
             try:
                 listener.on_tick(tick)
-            except Exception as error:  # likewise
+            except Exception as error:  # as in ``on_message``
                 self._broken = f"{type(error).__name__}: {error}"
 
     def on_event(self, event: str, what: str) -> None:
@@ -104,10 +104,10 @@ class Listeners:
         for listener in self._all:
             try:
                 listener.on_event(event, what)
-            except Exception as error:  # likewise
+            except Exception as error:  # as in ``on_message``
                 self._broken = f"{type(error).__name__}: {error}"
 
     def problems(self) -> list[str]:
-        """Of all of them."""
+        """Return the problems of all listeners."""
         found = [problem for listener in self._all for problem in listener.problems()]
         return found + ([f"a listener broke: {self._broken}"] if self._broken else [])

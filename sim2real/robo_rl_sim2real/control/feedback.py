@@ -1,6 +1,7 @@
-"""Where what is commanded is measured: joints by name, the end effector by its pose.
+"""Measured positions of the commanded joints and end-effector axes.
 
-Shapes: n numbers, in the order of the contract's actions.
+Joints are measured by name, the end effector by its pose. Shapes: n values, in the order of the
+contract's actions.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, select_by
 
 
 class FeedbackSample(NamedTuple):
-    """One moment.
+    """The measured positions at one moment.
 
     Args:
-        pos: (n,) what was measured.
-        stamp_s: When the oldest reading in it arrived.
+        pos: (n,) measured positions.
+        stamp_s: Arrival time of the oldest reading in use.
     """
 
     pos: Values
@@ -28,15 +29,15 @@ class FeedbackSample(NamedTuple):
 
 
 class Feedback(NamedTuple):
-    """Where it is measured.
+    """The topics with the measured positions.
 
     Args:
-        topic: Topic of joint states; empty where no joint is commanded.
-        names: (n,) joints and axes of the hand.
-        delta_limits: (low, high), each (n,), of actions that are changes of the last target; None where
-            they are targets themselves.
-        ee_topic: Topic of the end effector's pose; empty where no axis of it is commanded.
-        ee_axes: How it is read.
+        topic: Topic of joint states; empty if no joint is commanded.
+        names: (n,) joints and end-effector axes.
+        delta_limits: (low, high), each (n,), if actions are changes of the last target; None if
+            they are targets.
+        ee_topic: Topic of the end effector's pose; empty if no end-effector axis is commanded.
+        ee_axes: Conversion of the pose to axis values.
     """
 
     topic: str
@@ -47,12 +48,12 @@ class Feedback(NamedTuple):
 
     @property
     def topics(self) -> dict[str, MsgType]:
-        """What is heard, and its interfaces."""
+        """Subscribed topics and their interfaces."""
         pairs = ((self.topic, MsgType.JOINT_STATES), (self.ee_topic, MsgType.POSE))
         return {topic: kind for topic, kind in pairs if topic}
 
     def sample(self, inbox: Inbox) -> FeedbackSample | None:
-        """This moment; None where a topic was silent so far.
+        """Return the present positions; None if a topic is silent so far.
 
         Raises:
             SpecError: A reading does not fit.
@@ -67,16 +68,16 @@ class Feedback(NamedTuple):
         return FeedbackSample(pos, min(reading.stamp_s for reading in came.values()))
 
     def names_on(self, topic: str) -> tuple[str, ...]:
-        """What is measured on one of its topics, by name."""
+        """Return the names of the values on one of the topics."""
         if topic == self.ee_topic:
             return self.ee_axes.names
         return tuple(name for name in self.names if name not in self.ee_axes.names)
 
     def read(self, topic: str, reading: Reading) -> Values:
-        """The positions of ``on(topic)`` in a reading.
+        """Return the positions of ``names_on(topic)`` in a reading.
 
         Raises:
-            SpecError: It does not fit.
+            SpecError: The reading does not fit.
         """
         if topic == self.ee_topic:
             return self.ee_axes.numbers(reading, topic)

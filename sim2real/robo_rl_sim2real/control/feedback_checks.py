@@ -1,6 +1,6 @@
-"""Which readings are held to plausibility, and how they stand beside what is commanded.
+"""Checks the plausibility of all feedback topics, also against the commands.
 
-Shapes: n joints and axes that are commanded, m of one topic.
+Shapes: n commanded joints and axes, m of them on one topic.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class _CheckedTopic(NamedTuple):
 
 
 class FeedbackChecker:
-    """Judges all that is measured of what is commanded, topic by topic.
+    """Checks the feedback of all commanded joints, topic by topic.
 
     Args:
         cfg: See ``PlausibilityCheck.Config``.
-        measured: Where it is measured.
-        limits: Of the robot, (n,), in the order of ``measured.names``.
-        follows: (n,) bool, joints that are where they were told to be unless something is wrong.
-        placed: (n,) bool, joints that go where a command says.
+        measured: The feedback topics.
+        limits: Limits of the robot, (n,), in the order of ``measured.names``.
+        follows: (n,) bool, joints whose tracking error is checked.
+        placed: (n,) bool, joints with position commands.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class FeedbackChecker:
 
     @property
     def implausible_reason(self) -> str:
-        """Why what was measured last is not believed; empty where it is."""
+        """Why the last measurement is implausible; empty if it is plausible."""
         return "; ".join(
             f"{topic}: {each.judge.problem}"
             for topic, each in self._judged.items()
@@ -57,20 +57,20 @@ class FeedbackChecker:
 
     @property
     def is_standing(self) -> bool:
-        """Whether all of it was measured in one place, several times."""
+        """Whether all joints were measured at one place several times."""
         return all(each.judge.is_standing for each in self._judged.values())
 
     def same_pose(self, pos: Values, other: Values) -> bool:
-        """Whether two measured poses (n,) are one, but for noise."""
+        """Return whether two measured poses (n,) are equal up to noise."""
         return bool((np.abs(pos - other) <= self._noise).all())
 
     def check(self, inbox: Inbox, pos: Values, commanded: Values | None) -> None:
-        """Judge the newest readings, of which every topic has one.
+        """Check the newest reading of every topic; each topic must have one.
 
         Args:
-            inbox: Of one moment.
-            pos: (n,) what was measured in it.
-            commanded: (n,) what is commanded; None where nothing is.
+            inbox: Snapshot of the readings.
+            pos: (n,) measured positions in it.
+            commanded: (n,) commanded positions; None without commands.
 
         Raises:
             SpecError: A reading does not fit.
@@ -83,7 +83,7 @@ class FeedbackChecker:
             judge.check(reading, pos[rows], self._velocity(topic, reading), told)
 
     def _velocity(self, topic: str, reading: Reading) -> Values | None:
-        """What joints say of their velocity; None from a driver that says nothing, or NaN."""
+        """Return the joints' measured velocities; None if the driver sends none, or NaN."""
         said = reading.fields.get("velocity")
         if topic != self._measured.topic or said is None or len(said) != len(reading.names):
             return None

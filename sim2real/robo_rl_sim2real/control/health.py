@@ -1,4 +1,4 @@
-"""How a node has been doing: numbers for a view, a log and a benchmark."""
+"""Health counters of a node, for the status display, the log and benchmarks."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from robo_rl_sim2real.core.clock import RecentDurations
 from robo_rl_sim2real.core.lifecycle_states import State
 
 _WELL = (State.HOMING, State.RAMPING, State.RUNNING, State.TELEOPERATED)
-"""Who gets here has left behind what was wrong."""
+"""Entering one of these states clears the last problem."""
 
 
 class Health(NamedTuple):
-    """As it stands.
+    """The health of a node.
 
     Args:
-        state: Of the policy.
-        reason: Why commands are a way to rest, empty while they follow the policy.
-        ticks: Control periods so far.
-        missed: Periods that were left out because the one before took too long.
-        latency_s: From the arrival of the oldest reading to the command: median, 99th percentile.
-        tick_s: From the beginning of a period to its command, likewise.
-        clamped: Periods in which a limit changed the command.
-        refused: Requests that were not granted.
-        problem: What is wrong, empty for nothing. What is over is not in it any more: the policy
-            has begun, goes on again, or was reset, or nothing came of it for some seconds.
-        dry_run: Whether commands are worked out and not sent.
+        state: State of the policy.
+        reason: Why commands bring the robot to rest; empty while they follow the policy.
+        ticks: Number of control periods.
+        missed: Number of periods skipped because an earlier one took too long.
+        latency_s: Time from the arrival of the oldest reading to the command: median, 99th
+            percentile.
+        tick_s: Time from the start of a period to its command: median, 99th percentile.
+        clamped: Number of periods in which a limit changed the command.
+        refused: Number of refused requests.
+        problem: Present problem; empty for none. It clears when the policy starts, resumes or is
+            reset, or after some seconds without a recurrence.
+        dry_run: Whether commands are computed and not sent.
     """
 
     state: str
@@ -42,11 +43,12 @@ class Health(NamedTuple):
 
 
 class HealthCounters:
-    """Counts what comes of ticks.
+    """Counts the results of ticks.
 
     Args:
         dry_run: Whether commands are not sent.
-        clear_after: Ticks without a problem, while the policy is followed, after which it is over.
+        clear_after: Number of ticks without a problem, with commands that follow the policy, that
+            clear the last problem.
     """
 
     def __init__(self, *, dry_run: bool = False, clear_after: int = 100) -> None:
@@ -57,12 +59,12 @@ class HealthCounters:
         self.silent = True
 
     def count_tick(self, output: TickOutput, *, spent_s: float, age_s: float) -> None:
-        """A tick.
+        """Count a tick.
 
         Args:
-            output: What came of it.
-            spent_s: How long it took.
-            age_s: Age of the oldest reading in use when it ended.
+            output: Its result.
+            spent_s: Its duration.
+            age_s: Age of the oldest reading in use at the end of the tick.
         """
         command = output.command
         self.count, self.silent = self.count + 1, command is None
@@ -74,11 +76,11 @@ class HealthCounters:
             self.clamped += bool((command.clamped > 1e-9).any())
         if command is not None:
             self.reason = "" if command.reason is None else command.reason.value
-        if output.state is State.INACTIVE:  # why it is on its way to rest is that it was told to
+        if output.state is State.INACTIVE:  # the robot comes to rest on request
             self.reason = ""
 
     def _judge(self, output: TickOutput) -> None:
-        """Whether there is a problem, or the last one is over."""
+        """Set or clear the problem according to a tick."""
         follows = output.command is not None and output.command.reason is None
         self._well = 0 if output.problem or not follows else self._well + 1
         moved_on = output.state.value != self.state and (
@@ -90,11 +92,11 @@ class HealthCounters:
             self.problem = ""
 
     def count_refusal(self, problem: str) -> None:
-        """A request was not granted."""
+        """Count a refused request."""
         self.refused, self.problem, self._well = self.refused + 1, problem, 0
 
     def health(self, missed: int) -> Health:
-        """All of it."""
+        """Return the health."""
         return Health(
             self.state,
             self.reason,

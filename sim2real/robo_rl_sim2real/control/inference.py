@@ -1,4 +1,4 @@
-"""Asking the policy: at once, or in a thread of its own while the control loop goes on.
+"""Runs the policy's inference, inline or in a thread beside the control loop.
 
 Shapes: H actions of a chunk, A act_dim; observations (1, To, …).
 """
@@ -17,14 +17,13 @@ from robo_rl.bundle.session import PlannedActions
 from robo_rl_sim2real.messages.readings import Values
 
 Query = Callable[[Mapping[str, Values], PlannedActions | None], NDArray[np.float32]]
-"""Observation name → (1, To, …), and what is planned already if it is to go on from that, to a
-chunk (1, H, A)."""
+"""Maps observations (1, To, …) by name, and optional planned actions, to a chunk (1, H, A)."""
 
 
 class InferenceRequest(NamedTuple):
-    """An observation, its tick, when the oldest reading in it arrived, and which activation's.
+    """An observation with its tick, the arrival time of its oldest reading, and its activation.
 
-    ``plan`` is what the answer is to go on from, None for nothing.
+    ``plan`` is the planned actions to inpaint from; None for none.
     """
 
     obs: Mapping[str, Values]
@@ -35,43 +34,43 @@ class InferenceRequest(NamedTuple):
 
 
 class InferenceResult(NamedTuple):
-    """The question, and the chunk (H, A) for it."""
+    """The request and its chunk (H, A)."""
 
     question: InferenceRequest
     act: NDArray[np.float64]
 
 
 class InferenceRunner(Protocol):
-    """At most one question at a time."""
+    """Runs one inference at a time."""
 
     @property
     def idle(self) -> bool:
-        """Whether no question is open."""
+        """Whether no inference is pending."""
         ...
 
     def submit(self, question: InferenceRequest) -> None:
-        """Begin; only while idle."""
+        """Start an inference; allowed only while idle."""
         ...
 
     def poll(self) -> InferenceResult | None:
-        """What has come of it; each answer is given once.
+        """Return the finished result, once; None if there is none.
 
         Raises:
-            Exception: What the query raised.
+            Exception: The query raised it.
         """
         ...
 
     def pending_s(self) -> float:
-        """For how long the present question has been open; 0 while idle."""
+        """Return the time that the present inference has taken so far; 0 while idle."""
         ...
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the runner."""
         ...
 
 
 class InlineInferenceRunner:
-    """Answers before ``submit`` returns: for policies that are far faster than a control period.
+    """Runs the inference within ``submit``, for policies far faster than a control period.
 
     Args:
         query: The policy.
@@ -83,28 +82,28 @@ class InlineInferenceRunner:
 
     @property
     def idle(self) -> bool:
-        """Always."""
+        """True at all times."""
         return True
 
     def submit(self, question: InferenceRequest) -> None:
-        """Ask and wait; the time that it takes makes the readings of this tick older."""
+        """Run the inference and wait; its duration adds to the age of this tick's readings."""
         self._answer = _asked(self._query, question)
 
     def poll(self) -> InferenceResult | None:
-        """The answer to the last question, once."""
+        """Return the result of the last request, once."""
         found, self._answer = self._answer, None
         return found
 
     def pending_s(self) -> float:
-        """Never."""
+        """Return 0, because no inference is ever pending."""
         return 0.0
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Do nothing, because there is no thread to stop."""
 
 
 class ThreadedInferenceRunner:
-    """Answers when it is done, in one thread.
+    """Runs the inference in a thread of its own.
 
     Args:
         query: The policy.
@@ -121,16 +120,16 @@ class ThreadedInferenceRunner:
 
     @property
     def idle(self) -> bool:
-        """Whether the last answer was fetched."""
+        """Whether the last result has been fetched."""
         return self._since_s is None
 
     def submit(self, question: InferenceRequest) -> None:
-        """Hand it over."""
+        """Hand the request to the thread."""
         self._since_s = self._now_s()
         self._questions.put(question)
 
     def poll(self) -> InferenceResult | None:
-        """The answer, once it is there."""
+        """Return the result if it is finished; None otherwise."""
         try:
             found = self._answers.get_nowait()
         except queue.Empty:
@@ -141,11 +140,11 @@ class ThreadedInferenceRunner:
         return found
 
     def pending_s(self) -> float:
-        """Since the question was handed over."""
+        """Return the time since the request was submitted; 0 while idle."""
         return 0.0 if self._since_s is None else self._now_s() - self._since_s
 
     def close(self) -> None:
-        """Let the thread end after what it is at."""
+        """Stop the thread after its present inference."""
         self._questions.put(None)
         self._thread.join(timeout=1.0)
 
@@ -153,7 +152,7 @@ class ThreadedInferenceRunner:
         while (question := self._questions.get()) is not None:
             try:
                 self._answers.put(_asked(self._query, question))
-            except Exception as error:  # whatever it is belongs to the thread that asked
+            except Exception as error:  # ``poll`` raises it in the caller's thread
                 self._answers.put(error)
 
 

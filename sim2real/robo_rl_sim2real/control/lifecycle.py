@@ -1,6 +1,6 @@
-"""From inactive to running and back: when a policy may begin, resume, and must fall silent.
+"""The policy's lifecycle: when it may start, resume, and must stop sending commands.
 
-Shapes: n joints. Times are seconds of one monotonic clock.
+Shapes: n joints. Times are in seconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from robo_rl_sim2real.core.lifecycle_states import Event, State, TransitionError
 from robo_rl_sim2real.messages.readings import Values
 
 _PEAK = 1.875
-"""Of the path of least jerk (Flash and Hogan 1985): its largest speed, of its mean."""
+"""Ratio of peak to mean speed of the minimum-jerk path (Flash and Hogan 1985)."""
 
 
 class Lifecycle:
-    """The state, and since when.
+    """The lifecycle state and the time of its last change.
 
     Args:
         cfg: See Config.
-        names: (n,) joints, for what is said of them.
-        start: (n,) pose near which the policy may begin.
+        names: (n,) joint names, for error messages.
+        start: (n,) start pose; the policy may start only near it.
         units: (n,) ``"m"`` or ``"rad"``; empty for rad.
     """
 
@@ -31,14 +31,17 @@ class Lifecycle:
         """Starting, resuming and ending.
 
         Args:
-            ramp_s: Time in which commands go over from where the robot is to what the policy says.
-            resume_s: The same after a hold, or after a human let go.
-            start_tolerance_rad: Distance of a joint from its start to begin from, rad.
-            start_tolerance_m: Likewise of one in m.
-            home_speed: Share of the velocity limits at which a joint goes to its start, at most.
+            ramp_s: Duration of the blend from the robot's pose to the policy's target at
+                activation.
+            resume_s: Duration of that blend after a hold or after teleoperation.
+            start_tolerance_rad: Largest distance of a revolute joint from its start at activation,
+                rad.
+            start_tolerance_m: Largest distance of a prismatic joint from its start at activation,
+                m.
+            home_speed: Largest speed of a joint while homing, as a share of its velocity limit.
             max_hold_s: A hold that lasts longer ends in inactive.
-            final_hold_s: How long a robot that is at rest, at fault or not active any more, is still told
-                to stay there.
+            final_hold_s: Time for which commands keep a resting robot in place after a fault or
+                deactivation.
         """
 
         ramp_s: float = Field(default=2.0, ge=0.0)
@@ -61,50 +64,50 @@ class Lifecycle:
         self._since_s = self._rested_s = -np.inf
 
     def set_estop(self, pressed: bool) -> None:
-        """The emergency stop was pressed or released; that it was pressed is kept until a reset."""
+        """Record that the emergency stop is pressed or released; a press is kept until a reset."""
         self.presses += pressed
         self.pressed = pressed
 
     def request_stop(self) -> None:
-        """A stop was requested; that is kept until a reset."""
+        """Record a stop request; it is kept until a reset."""
         self.trips += 1
 
     @property
     def stop_count(self) -> int:
-        """How often a stop was asked for so far, by the emergency stop or a request."""
+        """Number of stops so far, by the emergency stop or by a request."""
         return self.presses + self.trips
 
     @property
     def estopped(self) -> bool:
-        """Whether the emergency stop is pressed, or was since the last reset."""
+        """Whether the emergency stop is pressed, or was pressed since the last reset."""
         return self.pressed or self.presses > self._forgiven_presses
 
     @property
     def stopped(self) -> bool:
-        """Likewise, or whether a stop was requested since then."""
+        """Whether the emergency stop or a stop request is active since the last reset."""
         return self.pressed or self.stop_count > self._forgiven
 
     def configure(self) -> None:
-        """All that is needed was checked and warmed up."""
+        """Change to inactive; the caller has checked and warmed up all components."""
         self.state = after(self.state, Event.CONFIGURE)
 
     def cleanup(self) -> None:
-        """Do not begin until configured again."""
+        """Change to unconfigured."""
         self.state = after(self.state, Event.CLEANUP)
 
     def activate(
         self, measured: Values, now_s: float, *, at_rest: bool, commanded: Values | None = None
     ) -> None:
-        """Begin, ramping from where the robot was told to be, or else from where it is.
+        """Start the policy with a ramp from the commanded pose, or else from the measured pose.
 
         Args:
-            measured: (n,) where it is.
-            now_s: What time it is.
-            at_rest: Whether nothing moves.
-            commanded: (n,) where it was told to be, None where it was told nothing.
+            measured: (n,) measured pose.
+            now_s: Present time.
+            at_rest: Whether all joints are at rest.
+            commanded: (n,) commanded pose; None without a command.
 
         Raises:
-            TransitionError: Not now: stopped, still moving, or not near the start.
+            TransitionError: Not allowed now: stopped, still moving, or not near the start.
         """
         going = self._begun(Event.ACTIVATE, at_rest=at_rest)
         self._demand_near(measured)
@@ -120,17 +123,17 @@ class Lifecycle:
         at_rest: bool,
         commanded: Values | None = None,
     ) -> None:
-        """Begin to go to the start, in a straight line of the joints and with a gentle beginning.
+        """Start homing: a straight line in joint space with a minimum-jerk speed profile.
 
         Args:
-            measured: (n,) where it is.
-            now_s: What time it is.
-            velocity: (n,) limits.
-            at_rest: Whether nothing moves.
-            commanded: (n,) where it was told to be, None where it was told nothing.
+            measured: (n,) measured pose.
+            now_s: Present time.
+            velocity: (n,) velocity limits.
+            at_rest: Whether all joints are at rest.
+            commanded: (n,) commanded pose; None without a command.
 
         Raises:
-            TransitionError: Not now: stopped, active, or still moving.
+            TransitionError: Not allowed now: stopped, active, or still moving.
         """
         self.state = self._begun(Event.HOME, at_rest=at_rest)
         fastest = self.cfg.home_speed * velocity / _PEAK
@@ -138,17 +141,17 @@ class Lifecycle:
         self._ramp(begin, float((np.abs(self.start - begin) / fastest).max()), now_s)
 
     def deactivate(self) -> None:
-        """Come to rest, and be silent in the end."""
+        """Change to inactive; the robot comes to rest, and then commands end."""
         self.state = after(self.state, Event.DEACTIVATE)
         self._rested_s = np.inf
 
     def reset(self) -> None:
-        """Leave a fault, to inactive; or forget that the emergency stop was pressed.
+        """Change from faulted to inactive, or clear an emergency stop or stop request.
 
         Raises:
-            TransitionError: It is still pressed, or nothing is to be reset.
+            TransitionError: The emergency stop is still pressed, or there is nothing to reset.
         """
-        # One that comes meanwhile, from another thread, is not forgiven.
+        # A stop that another thread adds meanwhile is not cleared.
         presses, trips = self.presses, self.trips
         if self.pressed:
             raise TransitionError("cannot reset: the emergency stop is pressed")
@@ -157,18 +160,18 @@ class Lifecycle:
         self._forgiven, self._forgiven_presses = presses + trips, presses
 
     def fail(self) -> None:
-        """A fault, if there is anything to fault."""
+        """Change to faulted if the robot is being moved."""
         if self.state.moves:
             self.state = after(self.state, Event.FAULT)
             self._rested_s = np.inf
 
     def set_teleop(self, stop: Values, now_s: float, *, held: bool) -> bool:
-        """A human has the robot in hand or not; says whether that began just now.
+        """Start or end teleoperation; return whether it started now.
 
         Args:
-            stop: (n,) where the robot would come to rest by itself.
-            now_s: What time it is.
-            held: Whether.
+            stop: (n,) pose in which braking from the present motion ends.
+            now_s: Present time.
+            held: Whether a human operator controls the robot.
         """
         if held and self.state in (State.RAMPING, State.RUNNING):
             self.state = after(self.state, Event.TAKE_OVER)
@@ -180,7 +183,7 @@ class Lifecycle:
         return False
 
     def update(self, reason: Reason | None, command: Values, now_s: float) -> None:
-        """Go to the state that a tick's outcome leads to."""
+        """Change the state according to the result of a tick."""
         if reason is not None and reason.latches:
             self.fail()
         elif self.state is State.HOMING:
@@ -197,18 +200,18 @@ class Lifecycle:
             self.state = after(self.state, Event.RAMPED)
 
     def blend_ramp(self, target: Values, now_s: float) -> Values:
-        """The target, partly still where the robot began."""
+        """Return the target blended with the pose at the start of the ramp."""
         share = self._share(now_s) if self.state is not State.HOLDING else 0.0
         if self.state is State.HOMING:
             share = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
         return target if share >= 1.0 else self._home + share * (target - self._home)
 
     def set_hold_command(self, command: Values) -> None:
-        """While it holds, going on would begin here."""
+        """Set the start of the ramp that follows a hold."""
         self._home = command
 
     def is_silent(self, now_s: float, *, at_rest: bool) -> bool:
-        """Whether a robot that is not active has been told for long enough where to stay."""
+        """Return whether the final hold of a robot that is not active has ended."""
         if not at_rest:
             return False
         if self._rested_s == np.inf:
@@ -219,7 +222,7 @@ class Lifecycle:
         self._home, self._ramp_s, self._since_s = home, ramp_s, now_s
 
     def _share(self, now_s: float) -> float:
-        """How much of the ramp is behind."""
+        """Return the completed share of the ramp, in [0, 1]."""
         return 1.0 if self._ramp_s <= 0.0 else min((now_s - self._since_s) / self._ramp_s, 1.0)
 
     def _begun(self, event: Event, *, at_rest: bool) -> State:

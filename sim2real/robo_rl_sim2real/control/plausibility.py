@@ -1,16 +1,17 @@
-"""Whether a measurement can be true: the one rule by which measured positions are believed.
+"""Plausibility of measured positions.
 
-Shapes: m joints or axes of one topic. Times are seconds, of arrival on our monotonic clock or of
-headers on the sender's.
+Shapes: m joints or axes of one topic. Times are in seconds: arrival times on the local monotonic
+clock, header times on the sender's clock.
 
-A reading is plausible if every joint lies inside its limits, with a margin, and can have come there
-since the reading before: it stands, or goes on, or changes its velocity by what it can accelerate.
-A reading that is not plausible is an alarm: the policy does not see it, it is never a target, and
-the robot brakes along its last commands. From then on, and at the beginning, readings are believed
-only after several in a row are plausible beside each other and, while the robot is commanded, near
-its command or near where it was believed last. So a wrong reading that stays is not believed
-because it stays. A position that is to be a target must have been measured in one place by several
-believed readings.
+A reading is plausible if every joint is within its limits plus a margin and can have moved there
+since the previous reading. A joint can stand still, keep its velocity, or change it within its
+acceleration limit.
+
+An implausible reading raises an alarm. The policy does not receive it, it never becomes a target,
+and the robot brakes along its last commands. After an alarm, and at the start, readings are
+accepted only after several consecutive plausible ones. While the robot is commanded, they must also
+be near its command or near the last accepted position. A constant wrong reading is therefore never
+accepted. A measured position becomes a target only after several accepted readings at one place.
 """
 
 from __future__ import annotations
@@ -25,23 +26,24 @@ from robo_rl.config.models import ConfigModel
 from robo_rl_sim2real.messages.readings import Reading, Values
 
 _DRIFT = 0.05
-"""Share of its velocity limit at which a joint still counts as standing."""
+"""Largest speed of a joint at rest, as a share of its velocity limit."""
 _ROUNDING_S = 1e-6
 _CLOCK_SET_S = 0.5
-"""Difference of header and arrival from one reading to the next beyond which a clock was set."""
+"""Jump of header time minus arrival time, in s, that indicates a reset of a clock."""
 
 
 class AxisLimits(NamedTuple):
-    """What is measured on one topic, each (m,).
+    """Limits of the values on one topic, each (m,).
 
     Args:
-        names: Of joints or axes.
+        names: Names of joints or axes.
         low: Lowest position.
         high: Highest position.
         velocity: Largest speed.
         acceleration: Largest acceleration.
-        range: What shares are of.
-        yields_to_contact: (m,) bool, joints that stop at what they meet, and need not be near their command.
+        range: Range that relative distances refer to.
+        yields_to_contact: (m,) bool, joints that stop on contact, and need not be near their
+            command.
     """
 
     names: tuple[str, ...]
@@ -54,7 +56,7 @@ class AxisLimits(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A reading: pos and vel (m,), how long before it the velocity began, and its times."""
+    """A reading: pos and vel (m,), the interval of its velocity, arrival and header times."""
 
     pos: Values
     vel: Values
@@ -64,29 +66,31 @@ class _Sample(NamedTuple):
 
 
 class PlausibilityCheck:
-    """The judge of one topic's readings.
+    """Checks the readings of one topic.
 
     Args:
         cfg: See Config.
-        axes: What is measured there.
-        believed: Whether the first reading is believed: that of a human's leader arm, which counts
-            from where it is at first.
+        axes: Limits of the values on the topic.
+        believed: Whether the first reading is accepted, as for a leader arm with its relative
+            reference.
     """
 
     class Config(ConfigModel):
-        """What counts as plausible. Distances are shares of a joint's range.
+        """Thresholds of plausibility. Distances are shares of a joint's range.
 
         Args:
-            limit_margin: Distance outside of its limits at which a joint may be measured, besides noise.
-            noise: Distance between readings of a joint that stands …
-            min_noise: … and the same in rad or m, whichever is more.
-            rate_factor: Measured velocity and acceleration, in multiples of the robot's limits.
-            reaccept_distance: Distance from its command, or from where it was believed last, within which it is
-                believed again.
-            reaccept_count: How many plausible readings in a row are believed, after one that was not.
-            standstill_s: For how long a joint that stands is measured in one place.
-            min_interval_s: Least time that counts between two readings, for positions may be updated more
-                seldom than they are sent. Where no header tells, one may arrive so much later.
+            limit_margin: Largest distance outside a joint's limits, in addition to noise.
+            noise: Largest distance between readings of a joint at rest.
+            min_noise: Lower bound on that distance, in rad or m.
+            rate_factor: Largest measured velocity and acceleration, in multiples of the robot's
+                limits.
+            reaccept_distance: Distance from the command, or from the last accepted position, within
+                which readings are accepted again.
+            reaccept_count: Number of consecutive plausible readings before readings are accepted
+                again.
+            standstill_s: Time for which a joint at rest is measured at one place.
+            min_interval_s: Lower bound on the interval between readings, because a driver may
+                repeat positions. Without header times it is also the largest delay of a reading.
         """
 
         limit_margin: float = Field(default=0.05, ge=0.0, le=1.0)
@@ -109,7 +113,7 @@ class PlausibilityCheck:
 
     @property
     def is_standing(self) -> bool:
-        """Whether the latest readings are believed and in one place, but for a slow drift."""
+        """Whether the latest readings are accepted and at one place, up to a slow drift."""
         recent, cfg = self._recent, self.cfg
         if not self.believed or recent[-1].at_s - recent[0].at_s < cfg.standstill_s - _ROUNDING_S:
             return False
@@ -120,14 +124,14 @@ class PlausibilityCheck:
     def check(
         self, reading: Reading, pos: Values, vel: Values | None, commanded: Values | None
     ) -> None:
-        """Judge the newest reading; one that was judged already changes nothing.
+        """Check the newest reading; a reading that was checked before has no effect.
 
         Args:
-            reading: It, for its times.
-            pos: (m,) positions in it.
-            vel: (m,) velocities in it, None where it has none.
-            commanded: (m,) where the robot was told to be, NaN for joints of which that says
-                nothing; None where nothing is commanded.
+            reading: The reading, for its times.
+            pos: (m,) its positions.
+            vel: (m,) its velocities; None without any.
+            commanded: (m,) commanded positions, NaN for joints without a position command; None
+                without commands.
         """
         before = self._last
         if before is not None and reading.stamp_s == before.at_s:
@@ -145,7 +149,7 @@ class PlausibilityCheck:
             self._believed = pos
 
     def _keep(self, seen: _Sample) -> None:
-        """The latest readings, as many as it takes to span ``standstill_s``."""
+        """Keep the latest readings that span ``standstill_s``."""
         recent, since_s = self._recent, seen.at_s - self.cfg.standstill_s + _ROUNDING_S
         recent.append(seen)
         while len(recent) > 1 and recent[1].at_s <= since_s:
@@ -164,7 +168,7 @@ class PlausibilityCheck:
         return f"faster than it can be: {'; '.join(said)}" if len(out) else ""
 
     def _jumped(self, before: _Sample | None, seen: _Sample) -> str:
-        """Joints that can't have come from there to here."""
+        """Return the joints whose motion since the last reading is infeasible; empty for none."""
         if before is None:
             return ""
         moved = seen.pos - before.pos
@@ -174,10 +178,10 @@ class PlausibilityCheck:
         return f"moved farther than it can: {'; '.join(said)}" if len(out) else ""
 
     def _reach(self, start: _Sample, dt_s: float) -> tuple[Values, Values]:
-        """The least and the largest (m,) by which a joint moves in ``dt_s``.
+        """Return the smallest and the largest motion (m,) of a joint in ``dt_s``.
 
-        A contact stops a joint at once, so standing is always possible. The velocity is the mean
-        of ``start.span_s``, and can have changed since the middle of it.
+        A contact can stop a joint at once, so standing still is always feasible. The velocity is a
+        mean over ``start.span_s``, so it can have changed since the middle of that interval.
         """
         cfg, axes = self.cfg, self.axes
         farthest = cfg.rate_factor * axes.velocity * dt_s
@@ -212,7 +216,11 @@ def _seen(before: _Sample | None, reading: Reading, pos: Values, late_s: float) 
 
 
 def _elapsed_s(before: _Sample, reading: Reading, late_s: float) -> float:
-    """Between two readings: by their headers if these can be right, else the longest that fits."""
+    """Return the time between two readings.
+
+    It is the difference of the headers if their times are plausible, else the longest possible
+    interval.
+    """
     came_s, said_s = reading.stamp_s - before.at_s, reading.sent_s - before.sent_s
     stamped = before.sent_s > 0.0 and reading.sent_s > 0.0
     if stamped and said_s > 0.0 and abs(said_s - came_s) < _CLOCK_SET_S:

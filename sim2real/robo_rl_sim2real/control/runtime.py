@@ -1,7 +1,7 @@
-"""The control loop's inside: readings in, one command a tick out; without a transport.
+"""The control loop without a transport: readings in, one command per tick out.
 
-Shapes: n joints or axes, in the order of the contract's actions. Times are seconds of one monotonic
-clock, which is handed in. Ticks are numbered control periods.
+Shapes: n joints or axes, in the order of the contract's actions. Times are in seconds of one
+monotonic clock, which the caller passes in. Ticks are numbered control periods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from robo_rl_sim2real.perception.observer import Frame, Observer
 
 
 class RuntimeParts(NamedTuple):
-    """What a runtime is made of."""
+    """The components of a runtime."""
 
     observer: Observer
     inference: InferenceRunner
@@ -38,14 +38,14 @@ class RuntimeParts(NamedTuple):
 
 
 class TickOutput(NamedTuple):
-    """What came of a tick.
+    """The result of one tick.
 
     Args:
-        command: What is to be sent, None for nothing.
-        state: The state after it.
-        problem: What was wrong with a reading or an answer, empty for nothing.
-        target: (n,) what the policy asked for, None where it had nothing to say.
-        chunk: The chunk that it answered with, on the numbers of ``tick``; None for none.
+        command: Command to be sent; None for none.
+        state: State after the tick.
+        problem: Problem with a reading or a policy output; empty for none.
+        target: (n,) the policy's target; None without an action.
+        chunk: The chunk that arrived in this tick, on the tick numbers of ``tick``; None for none.
     """
 
     command: Command | None
@@ -56,14 +56,14 @@ class TickOutput(NamedTuple):
 
 
 class Runtime:
-    """A policy on a robot, from activation to rest.
+    """Runs a policy on a robot, from activation to rest.
 
     Args:
-        parts: Its own, not shared.
-        measured: Where what is commanded is measured.
+        parts: Components, not shared with another runtime.
+        measured: Reads the measured positions of the commanded joints.
         now_s: Monotonic clock.
-        sends: Whether its commands reach the robot.
-        rivals: What is wrong with who publishes the readings, empty for nothing.
+        sends: Whether commands reach the robot.
+        rivals: Returns the problem with the publishers of the readings; empty for none.
     """
 
     def __init__(
@@ -87,14 +87,15 @@ class Runtime:
 
     @property
     def state(self) -> State:
-        """As it stands."""
+        """The lifecycle state."""
         return self.life.state
 
     def activate(self, inbox: Inbox, number: int) -> None:
-        """Begin at that tick, ramping from where the robot was told to be, or else where it is.
+        """Activate at this tick, with a ramp from the commanded or else the measured pose.
 
         Raises:
-            TransitionError: Not now; see ``Lifecycle.activate``; or readings are stale or in doubt.
+            TransitionError: Not allowed now, see ``Lifecycle.activate``; or readings are stale or
+                implausible.
             SpecError: A reading does not fit.
         """
         self._begin(inbox, number, "activate", self.life.activate)
@@ -102,10 +103,11 @@ class Runtime:
         self.parts.teleop.release()
 
     def home(self, inbox: Inbox, number: int) -> None:
-        """Go to the start from that tick on; inactive again once there, or if anything is amiss.
+        """Move to the start pose from this tick on; inactive again on arrival or on any problem.
 
         Raises:
-            TransitionError: Not now; see ``Lifecycle.home``; or readings are stale or in doubt.
+            TransitionError: Not allowed now, see ``Lifecycle.home``; or readings are stale or
+                implausible.
             SpecError: A reading does not fit.
         """
         velocity = self.parts.safety.limits.velocity
@@ -125,13 +127,13 @@ class Runtime:
         self._epoch += 1
 
     def tick(self, inbox: Inbox, number: int) -> TickOutput:
-        """The control period of that number; what is in between was missed."""
+        """Run control period ``number``; the periods since the last call count as missed."""
         stalled, self._last = number - self._said > 1, number
         if not self.state.moves:
             return self._resting(stalled=stalled, problem=self._check_feedback(inbox))
         problem = self._update_policy(inbox, number - self._begun)
         now_s = self.now_s()
-        asked = self._asked(now_s, stalled=stalled)._replace(regular=self._regular(inbox))
+        asked = self._asked(now_s, stalled=stalled)._replace(readings_regular=self._regular(inbox))
         command = self.parts.safety.step(asked, now_s)
         self._said, self._commanding = number, True
         if not self._waits_for_first(command.reason):
@@ -144,13 +146,13 @@ class Runtime:
     def fail(
         self, number: int, unsent: Command | None = None, reason: Reason = Reason.BROKEN
     ) -> TickOutput:
-        """Something broke in the period of that number: come to rest, at fault.
+        """Handle an error in a control period: change to faulted and bring the robot to rest.
 
         Args:
-            number: Of the period.
-            unsent: The command that was worked out in it and is not known to have been sent: it is
-                what is to be sent, since limits hold for commands that follow each other.
-            reason: What broke; it stays the reason until the policy begins anew.
+            number: Number of the period.
+            unsent: Command that the period computed and may not have sent. It is sent now, because
+                the limits hold between consecutive commands.
+            reason: Cause of the fault; kept until the policy is activated again.
         """
         if self.state.moves:
             self.parts.safety.latch(reason)
@@ -159,7 +161,7 @@ class Runtime:
         return self._resting(stalled=stalled) if unsent is None else TickOutput(unsent, self.state)
 
     def _update_policy(self, inbox: Inbox, tick: int) -> str:
-        """Look, hear the policy's answer, ask it again; says what went wrong."""
+        """Observe, receive the policy's chunk and request the next one; return the problem."""
         try:
             if self.state is State.HOMING:
                 self._read_inbox(inbox)
@@ -170,7 +172,7 @@ class Runtime:
         return inbox.problem(self.topics, self.now_s() - self.parts.safety.max_age_s)
 
     def _check_feedback(self, inbox: Inbox) -> str:
-        """Follow what is measured of a robot that is not active; says what is wrong with it."""
+        """Track the feedback of a robot that is not active; return the problem."""
         try:
             self._read_inbox(inbox)
         except RoboRlError as error:
@@ -178,7 +180,7 @@ class Runtime:
         return ""
 
     def _regular(self, inbox: Inbox) -> bool:
-        """Whether the latest readings came as often as they must."""
+        """Return whether the latest readings arrived without gaps above the age limit."""
         limit = self.parts.safety.max_age_s
         return all(inbox.gap_s(topic) <= limit for topic in self.topics)
 
@@ -191,13 +193,13 @@ class Runtime:
             self._receive_chunk(tick)
 
     def _update_teleop(self, inbox: Inbox) -> None:
-        """Whether a human has the robot in hand; the policy begins anew after that."""
+        """Update teleoperation; its start and its end discard all chunks."""
         limiter, now_s = self.parts.safety.limiter, self.now_s()
         self._grip = TeleopInput(
             held=True, target=None, received_s=now_s
-        )  # if what came does not fit
+        )  # if the message does not fit
         if self.state is State.HOLDING:
-            self.parts.teleop.release()  # what is done to a robot that holds does not add up
+            self.parts.teleop.release()  # deltas are not accumulated while holding
         self._grip = self.parts.teleop.read(inbox, now_s, lambda: limiter.stop)
         changes = self._grip.held is not (self.state is State.TELEOPERATED)
         if changes and self.life.set_teleop(limiter.stop, now_s, held=self._grip.held):
@@ -205,10 +207,10 @@ class Runtime:
             self._epoch += 1
 
     def _read_inbox(self, inbox: Inbox) -> Frame | None:
-        """The moment's frame; it and the joints are as old as the oldest reading in them.
+        """Return the current frame; frame and joints are as old as their oldest reading.
 
-        None where a topic was silent so far, or what was measured is in doubt: then it is as if
-        nothing had been measured.
+        None if a topic is silent so far, or if the feedback is implausible: implausible feedback is
+        ignored.
         """
         inbox = inbox.snapshot()
         found = self.measured.sample(inbox)
@@ -222,20 +224,20 @@ class Runtime:
         if self._left is not None and not self.parts.feedback_checker.same_pose(
             found.pos, self._left
         ):
-            self._left = None  # moved by somebody else: what it was told last says nothing
+            self._left = None  # another source moved the robot: the last command is obsolete
         self.seen_s = min(frame.stamp_s, found.stamp_s)
         return frame
 
     @property
     def _implausible_reason(self) -> str:
-        """Why what was measured is not believed; empty where it is."""
+        """Why the measurement is implausible; empty if it is plausible."""
         return self.rivals() or self.parts.feedback_checker.implausible_reason
 
     @property
     def _commanded(self) -> Values | None:
-        """(n,) where the robot was told to be, and is for all that is known; else None.
+        """The commanded pose (n,) if the robot is known to be there; else None.
 
-        That is so while commands are being sent, and as long as it has not moved since the last.
+        It is known while commands are sent, and afterwards until the robot moves away.
         """
         safety = self.parts.safety
         known = self._commanding or (self._left is not None and safety.reached(self._pos))
@@ -244,7 +246,7 @@ class Runtime:
     def _request_inference(self, frame: Frame, tick: int) -> None:
         obs, planner = self.parts.observer.observation(frame, tick), self.parts.inference
         if planner.idle and self.parts.chunks.wants_query(tick) and not self._grip.held:
-            # On a ramp or while it holds, the robot does not do what is planned.
+            # During a ramp or a hold, the robot does not execute the planned actions.
             plan = self.parts.chunks.plan(tick) if self.state is State.RUNNING else None
             planner.submit(InferenceRequest(obs, tick, self.seen_s, self._epoch, plan))
 
@@ -257,7 +259,7 @@ class Runtime:
             raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
         self.parts.chunks.add(chunk := Chunk(found.act, asked.tick, tick, asked.observed_s))
         begun = self._begun
-        self._inferred = chunk._replace(observed=begun + asked.tick, arrived=begun + tick)
+        self._inferred = chunk._replace(observed_tick=begun + asked.tick, arrived_tick=begun + tick)
 
     def _asked(self, now_s: float, *, stalled: bool) -> SafetyInput:
         target, basis_s = self._target_and_basis(now_s)
@@ -275,7 +277,7 @@ class Runtime:
         )
 
     def _target_and_basis(self, now_s: float) -> tuple[Values | None, float]:
-        """The target of whoever has the say, None where there is none; and what it rests on."""
+        """Return the target of the active source (None for none) and the time it is based on."""
         if self.state is State.HOMING:
             return self.life.start, self.seen_s
         if self._grip.held:
@@ -289,11 +291,11 @@ class Runtime:
         return self.parts.safety.limiter.target + np.clip(act, *self.measured.delta_limits)
 
     def _waits_for_first(self, reason: Reason | None) -> bool:
-        """Whether nothing is amiss but that the policy has not answered for the first time yet."""
+        """Return whether the only problem is that the policy's first chunk is still missing."""
         return reason is Reason.EMPTY and self.state is State.RAMPING and self.parts.chunks.empty
 
     def _resting(self, *, stalled: bool, problem: str = "") -> TickOutput:
-        """The way to rest after a fault or the end; nothing once that was said long enough."""
+        """Return the commands to rest after a fault or the end; no command after the final hold."""
         now_s, safety = self.now_s(), self.parts.safety
         self._said = self._last
         if self.life.is_silent(now_s, at_rest=safety.limiter.at_rest):

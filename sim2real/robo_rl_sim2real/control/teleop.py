@@ -1,11 +1,12 @@
-"""A human takes over while a switch is held, and the policy goes on when it is let go.
+"""Teleoperation: a human controls the robot while a deadman switch is held.
 
-Shapes: n joints, in the order of the contract's actions. Times are seconds of one monotonic clock.
+Shapes: n joints, in the order of the contract's actions. Times are in seconds of one monotonic
+clock.
 
-What the human says is a target like the policy's, and goes through all that stands between a policy
-and the robot. It begins where the robot comes to rest by itself, and a leader arm is followed
-relative to where it was then, so that taking over moves nothing. What a leader arm or a stick
-cannot do is not followed: the robot holds, and a leader counts anew once it is believed again.
+The human's target passes the same safety checks as the policy's target. It starts where the robot
+comes to rest by itself. A leader arm is followed relative to its pose at that time, so taking over
+causes no motion. Implausible input of a leader arm or stick is not followed: the robot holds. A
+leader arm starts from a new reference pose once its input is plausible again.
 """
 
 from __future__ import annotations
@@ -27,22 +28,23 @@ from robo_rl_sim2real.messages.kinds import MsgType, TopicName
 from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, select_by_name
 
 _HUMAN = 4.0
-"""Multiples of the robot's velocity limits that a human may ask for, if not get."""
+"""Largest velocity that a human may request, in multiples of the robot's velocity limits."""
 _FULL = 1.05
-"""Largest deflection of a gamepad's axis, which is 1 but for rounding."""
+"""Largest plausible deflection of a gamepad's axis, which is nominally 1."""
 
 
 class JointMapping(ConfigModel):
-    """What moves a joint.
+    """The input that moves a joint.
 
     Args:
-        source: A leader's joint.
-        axis: Or a gamepad's axis, from 0; full deflection moves the joint by ``scale`` a second. Of
-            a twist 0 to 2 are the linear velocity's, 3 to 5 the angular one's, which count as rates
-            of the rotation vector.
-        scale: Of the leader's joint, or of the axis.
-        offset: Added to a leader's joint that is followed absolutely.
-        relative: Whether a leader's joint counts from where it was at first; a gripper's does not.
+        source: Joint of a leader arm.
+        axis: Axis of a gamepad or twist, from 0; full deflection moves the joint by ``scale`` per
+            second. Axes 0 to 2 of a twist are the linear velocity, 3 to 5 the angular velocity.
+            Angular velocities count as rates of the rotation vector.
+        scale: Factor of the leader's joint, or of the axis.
+        offset: Offset of a leader's joint that is followed absolutely.
+        relative: Whether a leader's joint is followed relative to its first position; false for a
+            gripper.
     """
 
     source: str = ""
@@ -53,12 +55,12 @@ class JointMapping(ConfigModel):
 
 
 class TeleopInput(NamedTuple):
-    """What the human does at the moment.
+    """The present input of the human.
 
     Args:
-        held: Whether the switch is held, as far as is known.
-        target: (n,) where to; None where it is not held, or nothing was heard of late.
-        received_s: When the oldest message that this rests on arrived.
+        held: Whether the switch is held, by its last message.
+        target: (n,) target; None if the switch is not held or the input has timed out.
+        received_s: Arrival time of the oldest message in use.
     """
 
     held: bool
@@ -67,30 +69,30 @@ class TeleopInput(NamedTuple):
 
 
 class Teleop:
-    """The human's say.
+    """Reads the human's input.
 
     Args:
         cfg: See Config.
-        names: (n,) joints.
-        limits: That the robot is held to.
-        hand: Of the robot, in whose frame velocities are.
+        names: (n,) joint names.
+        limits: Limits of the robot.
+        hand: End-effector axes of the robot, whose frame velocities are in.
 
     Raises:
-        ConfigError: A joint is not known or has no source, or there is no switch.
+        ConfigError: A joint is unknown or has no source, or there is no switch.
     """
 
     class Config(ConfigModel):
-        """Where it comes from.
+        """Teleoperation input.
 
         Args:
-            topic: Of a leader arm's joint states, a gamepad, or velocities of the hand; empty where
-                nobody takes over.
+            topic: Topic of a leader arm's joint states, a gamepad, or end-effector velocities;
+                empty for no teleoperation.
             msg_type: ``sensor_msgs/msg/JointState``, ``sensor_msgs/msg/Joy`` or
                 ``geometry_msgs/msg/TwistStamped``.
-            joints: Joint → what moves it; others stay.
-            deadman: Topic of the switch, ``std_msgs/msg/Bool``, said again and again.
-            deadman_button: Or the gamepad's button that is the switch, from 0.
-            timeout_s: Age of what was last said beyond which a robot in the human's hands holds.
+            joints: Joint → its input; other joints stay.
+            deadman: Topic of the switch, ``std_msgs/msg/Bool``, published repeatedly.
+            deadman_button: Button of the gamepad that is the switch, from 0.
+            timeout_s: Age of the last message beyond which a teleoperated robot holds.
         """
 
         topic: TopicName = ""
@@ -114,19 +116,19 @@ class Teleop:
 
     @property
     def topics(self) -> dict[str, MsgType]:
-        """What is to be heard, and its interfaces."""
+        """Subscribed topics and their interfaces."""
         switch = {self.cfg.deadman: MsgType.FLAG} if self.cfg.deadman else {}
         return {self.cfg.topic: self.cfg.msg_type, **switch} if self._hand else {}
 
     def read(self, inbox: Inbox, now_s: float, stop: Callable[[], Values]) -> TeleopInput:
-        """What the human wants of a robot that would come to rest at ``stop`` (n,) by itself.
+        """Return the human's input for a robot that would come to rest at ``stop()`` (n,).
 
         Raises:
-            SpecError: What came does not fit.
+            SpecError: A message does not fit.
         """
         said = inbox.get(self.cfg.topic)
         if self._hand is not None and said is not None:
-            self._hand.hear(said)
+            self._hand.on_reading(said)
         switch = inbox.get(self.cfg.deadman) if self.cfg.deadman else said
         if self._hand is None or switch is None or not self._pressed(switch):
             self.release()
@@ -144,27 +146,27 @@ class Teleop:
         return self.cfg.deadman_button < len(buttons) and bool(buttons[self.cfg.deadman_button])
 
     def release(self) -> None:
-        """Whatever the human did so far counts no more: it begins where the robot is then."""
+        """Forget the reference pose; the next target starts from the robot's present motion."""
         if self._hand is not None:
             self._hand.release()
 
 
 class _InputDevice(Protocol):
     def on_reading(self, reading: Reading) -> None:
-        """What came last, whether or not the switch is held."""
+        """Process the last message, whether or not the switch is held."""
         ...
 
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
-        """Where to, (n,)."""
+        """Return the target (n,)."""
         ...
 
     def release(self) -> None:
-        """The next target is the first one again."""
+        """Forget the reference pose."""
         ...
 
 
 class _LeaderArm:
-    """Joints that follow another arm's."""
+    """Joints that follow a leader arm's joints."""
 
     def __init__(
         self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: EePoseAxes
@@ -181,7 +183,7 @@ class _LeaderArm:
         self._judge = PlausibilityCheck(PlausibilityCheck.Config(), axes, believed=True)
 
     def on_reading(self, reading: Reading) -> None:
-        with contextlib.suppress(SpecError):  # ``target`` says what is wrong, to whom it concerns
+        with contextlib.suppress(SpecError):  # ``target`` reports the error
             pos = select_by_name(reading, "position", self._sources, self._where)
             self._judge.check(reading, pos, None, None)
 
@@ -201,7 +203,7 @@ class _LeaderArm:
 
 
 class _VelocityInput:
-    """Joints that move as fast as axes say, and no faster than they can, so that they stop too."""
+    """Joints that move at the velocity of input axes, clipped to the robot's limits."""
 
     def __init__(
         self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: EePoseAxes
@@ -232,10 +234,10 @@ class _VelocityInput:
         self._last = None
 
     def _demand_possible(self, axes: Values, vel: Values, *, stick: bool) -> None:
-        """Refuse what no stick says and nobody asks for: another unit, or noise.
+        """Refuse implausible input, such as another unit or noise.
 
         Raises:
-            SpecError: It is.
+            SpecError: A deflection or velocity is out of range.
         """
         if stick and (np.abs(axes) > _FULL).any():
             raise SpecError("a deflection", where=self._where, expected="-1 to 1", found=axes)
@@ -253,7 +255,7 @@ class _VelocityInput:
 def _leader_axes(
     names: tuple[str, ...], limits: Limits, moved: list[int], scale: Values
 ) -> AxisLimits:
-    """What a leader's joints can do: nobody says where they end, and a human moves them."""
+    """Return the limits of a leader's joints: unknown position limits, human speed."""
     size = np.maximum(np.abs(scale), 1e-9)
     span = (limits.high - limits.low)[moved] / size
     far = np.full(len(names), np.inf)
@@ -271,10 +273,10 @@ _HANDS = {
 def _check(cfg: Teleop.Config, names: tuple[str, ...]) -> None:
     if cfg.msg_type not in _HANDS:
         known = ", ".join(kind.value for kind in _HANDS)
-        raise ConfigError("teleop.kind", expected=known, found=cfg.msg_type.value)
+        raise ConfigError("teleop.msg_type", expected=known, found=cfg.msg_type.value)
     pad, moves = cfg.msg_type is MsgType.JOY, cfg.msg_type is not MsgType.JOINT_STATES
     if not cfg.deadman and not (pad and cfg.deadman_button >= 0):
-        what = "held, a topic of the switch" + (", or button" if pad else "")
+        what = "deadman, a topic of the switch" + (", or deadman_button" if pad else "")
         raise ConfigError("teleop: nothing says whether the human has taken over", expected=what)
     if not cfg.joints:
         raise ConfigError("teleop.joints: nothing is moved", expected=", ".join(names))

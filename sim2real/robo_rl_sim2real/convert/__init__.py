@@ -1,1 +1,1 @@
-"""From recordings to datasets: what a robot saw and did, in the schema of training."""
+"""Conversion of robot recordings to datasets in the schema of training."""

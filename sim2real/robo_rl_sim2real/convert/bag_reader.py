@@ -1,6 +1,6 @@
-"""Reading a bag: of MCAP or SQLite, ours or another's; what is wrong with it is one error.
+"""Reads rosbag2 recordings in MCAP or SQLite; a damaged bag raises one DataError.
 
-Times are seconds since the bag's first message.
+Times are in seconds since the bag's first message.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _MEND = "`robo-rl data mend` writes what is whole of it to a recording beside it
 
 
 class BagMessage(NamedTuple):
-    """A message of a bag; it came at ``reading.stamp_s``.
+    """A message of a bag, which arrived at ``reading.stamp_s``.
 
     Args:
-        topic: On which topic.
-        reading: What it says.
-        header_s: What its header says, by another clock, perhaps; NaN without one, or of zeros.
+        topic: Name of the topic.
+        reading: Content of the message.
+        header_s: Time in its header, possibly of another clock; NaN without one, or for zeros.
     """
 
     topic: str
@@ -41,16 +41,16 @@ class BagMessage(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """A text of JSON.
+        """The fields of a JSON text.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The text is no JSON.
         """
         return json.loads(str(self.reading.fields["data"]))
 
 
 class BagReader:
-    """A bag that is being read; see ``opened``."""
+    """An open bag; see ``open_bag``."""
 
     def __init__(self, path: Path, reader: AnyReader) -> None:
         self.path, self._reader = path, reader
@@ -62,11 +62,11 @@ class BagReader:
         return {way.topic: way.msgtype for way in self._reader.connections if way.msgcount}
 
     def messages(self, topics: Collection[str]) -> Iterator[BagMessage]:
-        """The messages of some topics, in the order of their times.
+        """Yield the messages of some topics in the order of their times.
 
         Raises:
-            DataError: A topic is missing or of an interface that is not understood, a message does
-                not hold together, or the file does not tell their order.
+            DataError: A topic is missing or its interface is unknown, a message is inconsistent, or
+                the file has no order.
         """
         ways = [way for way in self._reader.connections if way.topic in topics and way.msgcount]
         known = {kind.value: kind for kind in MsgType}
@@ -84,11 +84,11 @@ class BagReader:
             raise
         except RoboRlError as error:
             raise DataError(f"{last_s:.3f} s into it: {error}", where=self.path) from None
-        except Exception as error:  # whatever a damaged file makes of a reader
+        except Exception as error:  # a damaged file can raise any error
             raise _unreadable(self.path, f"{last_s:.3f} s into it: {_said(error)}") from None
 
     def write_order(self) -> Iterator[tuple[str, float]]:
-        """Topic and time of every message, in the order in which they were written.
+        """Yield topic and time of every message, in the order in which they were written.
 
         Raises:
             DataError: The file is damaged.
@@ -103,12 +103,12 @@ class BagReader:
                         yield topic, last_s
         except GeneratorExit:
             raise
-        except Exception as error:  # likewise
+        except Exception as error:  # a damaged file can raise any error
             raise _unreadable(self.path, f"{last_s:.3f} s into it: {_said(error)}") from None
 
     def _header_s(self, message: Any) -> float:
         stamp = getattr(getattr(message, "header", None), "stamp", None)
-        if stamp is None or not (stamp.sec or stamp.nanosec):  # who does not stamp leaves zeros
+        if stamp is None or not (stamp.sec or stamp.nanosec):  # zeros: the sender sets no time
             return math.nan
         return (stamp.sec * 1_000_000_000 + stamp.nanosec - self._begun_ns) * 1e-9
 
@@ -131,7 +131,7 @@ def open_bag(path: Path) -> Generator[BagReader]:
     """Open a bag.
 
     Raises:
-        DataError: It is none, or was cut off.
+        DataError: The path is no bag, or the bag is truncated.
     """
     if is_truncated(path):
         raise DataError("the recording was cut off", where=path, hint=_MEND)
@@ -139,7 +139,7 @@ def open_bag(path: Path) -> Generator[BagReader]:
     try:
         reader = AnyReader([path], default_typestore=type_store("jazzy"))
         reader.open()
-    except Exception as error:  # likewise
+    except Exception as error:  # a damaged file can raise any error
         raise _unreadable(path, _said(error)) from None
     try:
         yield BagReader(path, reader)
@@ -148,10 +148,10 @@ def open_bag(path: Path) -> Generator[BagReader]:
 
 
 def find_bags(run: Path) -> list[Path]:
-    """The bags that are meant: one, or all in a folder, by name.
+    """Return the bag at a path, or all bags in a folder, by name.
 
     Raises:
-        DataError: There is none.
+        DataError: There is no bag.
     """
     if _is_bag(run):
         return [run]
@@ -167,7 +167,7 @@ def find_bags(run: Path) -> list[Path]:
 
 
 def is_replaced(bag: Path) -> bool:
-    """Whether a bag is torn, and what is whole of it is beside it."""
+    """Return whether a bag is truncated and its recovered copy exists beside it."""
     return is_truncated(bag) and recovered_path(bag).exists()
 
 

@@ -1,13 +1,13 @@
-"""Where a clock was set while another's bag was recorded, and times do not tell what came when.
+"""Detects clock resets in foreign bags, around which the order of messages is unknown.
 
-Shapes: N messages of one sender, in the order of their times in the bag. Times are seconds since
+Shapes: N messages of one sender, in the order of their times in the bag. Times are in seconds since
 the bag began.
 
-Rows rest on the times at which messages came, by the recorder's clock. A clock that is set back
-makes the times fall in the order in which the messages were written; read by time, rows from before
-and after are mixed. Headers carry the sender's clock: where they run back, or part from the
-recorder's times for good, one of the two clocks was set, or messages were delivered out of order.
-Lateness alone is no such place: it passes.
+Rows use the messages' arrival times on the recorder's clock. If that clock is set back, the times
+decrease in the order of writing, and reading by time mixes rows from before and after. Headers
+carry the sender's clock. If header times decrease, or their offset from the recorder's times
+changes permanently, a clock was reset or messages were delivered out of order. A temporary delay is
+no clock jump.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.messages.kinds import IMAGES
 from robo_rl_sim2real.messages.readings import Values
 
-_PASSES_S = 1.0  # within which a message that was late is followed by one that is not
+_PASSES_S = 1.0  # time until a late message is followed by a punctual one
 
 
 class ClockJump(NamedTuple):
-    """Times of the bag between which nothing can be told, and why.
+    """A period of the bag without a reliable order, and its evidence.
 
     Args:
-        from_s: The first.
-        to_s: The last.
-        reason: What shows it.
-        mixed: Whether messages from before and after the jump lie there.
+        from_s: Start of the period.
+        to_s: End of the period.
+        reason: The evidence.
+        mixed: Whether messages from before and after the jump are mixed in the period.
     """
 
     from_s: float
@@ -44,7 +44,7 @@ class ClockJump(NamedTuple):
     mixed: bool = False
 
     def contains(self, at_s: float) -> bool:
-        """Whether a time is among them."""
+        """Return whether a time is within the period."""
         return self.from_s <= at_s <= self.to_s
 
     def __str__(self) -> str:
@@ -52,13 +52,13 @@ class ClockJump(NamedTuple):
 
 
 def find_clock_jumps(bag: BagReader, wanted: ConversionSpec, outcome: str) -> list[ClockJump]:
-    """All of a bag, in order, apart from each other; none of a recording of ours.
+    """Return all clock jumps of a bag, in order and disjoint; none for a recording by the node.
 
-    Ours has the times of a monotonic clock, and the node went by arrivals, whatever headers said.
+    The node's recordings have times of a monotonic clock, and the node itself used arrival times.
 
     Args:
-        bag: Open.
-        wanted: What its rows rest on.
+        bag: Open bag.
+        wanted: Contract and sources of the rows.
         outcome: Topic of outcomes.
 
     Raises:
@@ -78,10 +78,10 @@ def find_clock_jumps(bag: BagReader, wanted: ConversionSpec, outcome: str) -> li
 def check_outcomes_separable(
     path: Path, found: Sequence[ClockJump], told: Sequence[tuple[float, bool | None]]
 ) -> None:
-    """An outcome must be of an episode before a jump, or of one behind it.
+    """Check that every outcome belongs to an episode before or after a jump.
 
     Raises:
-        DataError: One lies where messages are mixed.
+        DataError: An outcome lies where messages are mixed.
     """
     for at_s, _ in told:
         if jump := next((each for each in found if each.mixed and each.contains(at_s)), None):
@@ -91,7 +91,7 @@ def check_outcomes_separable(
 
 
 def _falls(bag: BagReader, topics: Collection[str], tolerance_s: float) -> Iterator[ClockJump]:
-    """Where times of a topic fall in the order in which its messages were written."""
+    """Yield the jumps at which a topic's times decrease in the order of writing."""
     newest_s, last_s = -np.inf, dict[str, float]()
     for topic, at_s in bag.write_order():
         if topic not in topics:
@@ -104,7 +104,7 @@ def _falls(bag: BagReader, topics: Collection[str], tolerance_s: float) -> Itera
 
 
 def _stamps(bag: BagReader, topics: Sequence[str]) -> Iterator[tuple[Values, Values]]:
-    """Times and headers (N,) of each sender: a topic, and the names in its messages."""
+    """Yield arrival and header times (N,) of each sender: a topic and the names in its messages."""
     found: dict[tuple[str, tuple[str, ...]], list[tuple[float, float]]] = {}
     for came in bag.messages(topics):
         if np.isfinite(came.header_s):
@@ -116,7 +116,7 @@ def _stamps(bag: BagReader, topics: Sequence[str]) -> Iterator[tuple[Values, Val
 
 
 def _parted(came_s: Values, header_s: Values, tolerance_s: float) -> Iterator[ClockJump]:
-    """Where headers (N,) run back, or part from the times (N,) at which they came for good."""
+    """Yield the jumps at which header times (N,) decrease or their offset changes permanently."""
     late_s, run_s = came_s - header_s, np.diff(header_s)
     for i in np.flatnonzero(np.abs(np.diff(late_s)) > tolerance_s):
         place = float(came_s[i]), float(came_s[i + 1])
@@ -132,7 +132,7 @@ def _parted(came_s: Values, header_s: Values, tolerance_s: float) -> Iterator[Cl
 
 
 def _apart(found: Iterable[ClockJump], margin_s: float) -> list[ClockJump]:
-    """With a margin around each, those that meet as one."""
+    """Return the jumps with a margin around each, merged where they overlap."""
     apart: list[ClockJump] = []
     for jump in sorted(found, key=lambda each: each.from_s):
         wide = jump._replace(from_s=jump.from_s - margin_s, to_s=jump.to_s + margin_s)
@@ -144,7 +144,7 @@ def _apart(found: Iterable[ClockJump], margin_s: float) -> list[ClockJump]:
 
 
 def _joined(one: ClockJump, other: ClockJump) -> ClockJump:
-    """From where one begins; what mixes messages says why."""
+    """Return the union of two jumps, with the reason of a mixing one first."""
     said = other if other.mixed and not one.mixed else one
     return said._replace(
         from_s=one.from_s, to_s=max(one.to_s, other.to_s), mixed=one.mixed or other.mixed

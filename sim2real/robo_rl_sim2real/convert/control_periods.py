@@ -1,10 +1,10 @@
-"""The control periods of a bag: when each began, and what was commanded in it.
+"""The control periods of a bag: the start of each, and the command in it.
 
-Shapes: n joints, in the order of the contract's actions. Times are seconds since the bag began.
+Shapes: n joints, in the order of the contract's actions. Times are in seconds since the bag began.
 
-A recording of ours has them as they were. In another's they are laid on a grid of the contract's
-rate, on the recorder's clock, from the first command on; the command of a period is the last one
-that was given before its end, for it answers what was observed when it began.
+A recording by the node contains its control periods. For a foreign bag they form a grid at the
+contract's rate, on the recorder's clock, from the first command on. The command of a period is the
+last one before its end, because it responds to the observation at its start.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class ControlPeriod(NamedTuple):
     """A control period.
 
     Args:
-        number: Its own; one that is missing was missed.
-        at_s: When it began.
-        command: (n,) the command, None where none was sent.
-        is_usable: Whether the policy or a human commanded, rather than the ramp of the beginning or a
-            way to rest.
-        by_human: Whether a human did.
+        number: Number of the period; missing numbers are missed periods.
+        at_s: Start of the period.
+        command: (n,) the command; None without one.
+        is_usable: Whether the policy or a human commanded, rather than the initial ramp or a way to
+            rest.
+        by_human: Whether a human commanded.
     """
 
     number: int
@@ -47,10 +47,11 @@ class ControlPeriod(NamedTuple):
 
 
 def control_periods(bag: BagReader, wanted: ConversionSpec) -> list[ControlPeriod]:
-    """All of a bag, in order.
+    """Return all control periods of a bag, in order.
 
     Raises:
-        DataError: Ticks are damaged or out of order, or a command is of other joints or not finite.
+        DataError: Ticks are damaged or out of order, or a command has other joints or is not
+            finite.
     """
     return list(_recorded(bag, wanted) if wanted.is_own_recording else _laid_out(bag, wanted))
 
@@ -75,13 +76,13 @@ def _recorded(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]
                 hint="a clock was set while it was recorded, or bags were merged",
             )
         last, human = number, by is CommandSource.HUMAN
-        resumes = human or (resumes and state is State.RAMPING)  # a hand that lets go ends nothing
+        resumes = human or (resumes and state is State.RAMPING)  # usable after teleoperation
         counts = not reason and (resumes or state is State.RUNNING)
         yield ControlPeriod(number, at_s, sent.get(at_s), counts, human)
 
 
 def _sent(bag: BagReader, size: int) -> dict[float, Values]:
-    """When → what was sent."""
+    """Return time → sent command."""
     found: dict[float, Values] = {}
     for came in bag.messages([SENT]):
         position = came.reading.fields.get("position", np.zeros(0))
@@ -90,12 +91,12 @@ def _sent(bag: BagReader, size: int) -> dict[float, Values]:
 
 
 def commands(bag: BagReader, wanted: ConversionSpec) -> list[tuple[float, Values]]:
-    """All commands (n,) of a bag, each with when it was given.
+    """Return all commands (n,) of a bag, each with its time.
 
-    In a recording of ours that is when its control period began.
+    In a recording by the node, the time is the start of the control period.
 
     Raises:
-        DataError: One is of other joints or not finite, or none is there.
+        DataError: A command has other joints or is not finite, or there is none.
     """
     if wanted.is_own_recording:
         return list(_sent(bag, wanted.contract.act.shape[-1]).items())
@@ -112,7 +113,7 @@ def commands(bag: BagReader, wanted: ConversionSpec) -> list[tuple[float, Values
 
 
 def command_topics_of(wanted: ConversionSpec) -> tuple[CommandTopic, ...]:
-    """Where commands went."""
+    """Return the topics of commands."""
     names = command_spec(wanted.contract, robot := wanted.sources.robot.build()).names
     return make_command_topics(wanted.sources.command, robot, names, wanted.dt_s)
 
@@ -120,9 +121,9 @@ def command_topics_of(wanted: ConversionSpec) -> tuple[CommandTopic, ...]:
 def _merged(
     bag: BagReader, ways: tuple[CommandTopic, ...], size: int
 ) -> Iterator[tuple[float, Values]]:
-    """What was said on the first topic, and with it what is said on the others by the next time.
+    """Yield each command on the first topic, merged with the commands on the others.
 
-    A command goes out topic by topic: what belongs together comes after the first.
+    A command is sent topic by topic, so its other parts follow its part on the first topic.
     """
     of, heard, command = {way.topic: way for way in ways}, set[str](), np.zeros(size)
     at_s: float | None = None
@@ -168,15 +169,15 @@ def _misfit(bag: BagReader, came: BagMessage, *, expected: Any, found: Any) -> D
 
 
 def outcomes(bag: BagReader, topic: str) -> list[tuple[float, bool | None]]:
-    """When → whether an episode ended well; None where the next one began. Empty where unknown.
+    """Return (time, success) of episode ends, None at the start of the next; empty if unknown.
 
     Args:
-        bag: Open.
+        bag: Open bag.
         topic: A ``std_msgs/String`` of JSON, ``{"over": …, "success": …}``, or a ``std_msgs/Bool``
-            that says success.
+            of the success.
 
     Raises:
-        DataError: It says something else.
+        DataError: The messages have another format.
     """
     if topic not in bag.kinds:
         return []

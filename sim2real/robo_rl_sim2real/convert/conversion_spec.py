@@ -1,4 +1,4 @@
-"""What a dataset is to hold, and where in a bag that is: a contract, and sources of its items."""
+"""The contract of a dataset and the sources of its items in a bag."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from robo_rl_sim2real.recording.topics import FORMAT, RUN, VERSION
 
 
 class SourceConfig(ConfigModel):
-    """The part of a deployment's settings that says what is where; the rest is of no matter here.
+    """The part of a deployment's settings that gives the sources; other settings are ignored.
 
     Args:
-        robot: Whose joints are commanded.
-        observe: Item of the observation → where it comes from.
-        command: Where commands went.
-        safety: When a reading was too old.
-        cameras: When a picture was not worth acting on.
+        robot: Robot of the recording.
+        observe: Item of the observation → its source.
+        command: Topics of the commands.
+        safety: Age limit of readings.
+        cameras: When an image is unusable.
     """
 
     robot: Annotated[Component[Robot], component("robots")]
@@ -42,13 +42,13 @@ class SourceConfig(ConfigModel):
 
 
 class ConversionSpec(NamedTuple):
-    """Both.
+    """Contract and sources of a conversion.
 
     Args:
         contract: Observations and actions of the dataset.
-        sources: Where they are.
-        bundle: Digest of the bundle that ran, empty where none did.
-        is_own_recording: Whether it is a recording of ours, with ticks.
+        sources: Their sources in the bag.
+        bundle: Digest of the bundle that ran; empty without one.
+        is_own_recording: Whether the node wrote the recording, with ticks.
     """
 
     contract: Contract
@@ -63,18 +63,18 @@ class ConversionSpec(NamedTuple):
 
     @property
     def max_age_s(self) -> float:
-        """Age beyond which an observation is stale, as the node has it."""
+        """Age beyond which an observation is stale, as in the node."""
         safety = self.sources.safety
         return min(safety.max_obs_age_s, safety.max_obs_age_periods * self.dt_s)
 
     def observer(self) -> Observer:
-        """What makes observations of readings, the node's own."""
+        """Return the node's observer."""
         return Observer(self.contract, self.sources.observe)
 
     def preprocessors(self) -> dict[str, CameraPreprocessor]:
-        """Topic → what makes its pictures ready, the node's own but for calibrations."""
+        """Return topic → the node's preprocessor of its images, without calibrations."""
         plain = {
-            name: source.model_copy(update={"info": "", "camera": ""})
+            name: source.model_copy(update={"camera_info": "", "camera": ""})
             for name, source in self.sources.observe.items()
         }
         robot = self.sources.robot.build()
@@ -82,15 +82,16 @@ class ConversionSpec(NamedTuple):
 
 
 def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
-    """What a recording of ours says of itself, or what the user says of another.
+    """Return the spec in a recording by the node, or the user's spec of a foreign bag.
 
     Args:
-        bag: Open.
-        settings: Name of a config; empty for what the recording says.
-        like: A bundle or a dataset whose observations and actions are wanted; empty likewise.
+        bag: Open bag.
+        settings: Name of a config; empty for the recording's own.
+        like: A bundle or dataset with the wanted observations and actions; empty for the
+            recording's own.
 
     Raises:
-        DataError: The bag does not say, and the user did not; or what it says cannot be used.
+        DataError: Neither the bag nor the user gives a spec, or the bag's spec is unusable.
         ConfigError: The settings do not fit.
     """
     said = _said(bag)
@@ -98,7 +99,8 @@ def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
         raise DataError(
             "does not say what is in it",
             where=bag.path,
-            hint="say settings=deploy/NAME for where things are, and like=BUNDLE or like=DATASET"
+            hint="say settings=deploy/NAME for where things are, and contract_from=BUNDLE or a"
+            " DATASET"
             " for what is wanted",
         )
     contract = _contract_like(Path(like)) if like else _contract_said(bag, said or {})
@@ -111,7 +113,7 @@ def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
 
 
 def _said(bag: BagReader) -> dict[str, Any] | None:
-    """What a recording of ours says of itself; None of another's."""
+    """Return the metadata of a recording by the node; None for a foreign bag."""
     if RUN not in bag.kinds:
         return None
     came = next(bag.messages([RUN]))
@@ -136,7 +138,7 @@ def _contract_said(bag: BagReader, said: dict[str, Any]) -> Contract:
 
 
 def _contract_like(path: Path) -> Contract:
-    """Of a bundle, or of a dataset as far as it goes."""
+    """Return the contract of a bundle, or the part of a contract that a dataset has."""
     if (path / MANIFEST_FILE).exists():
         return Bundle.load(path).manifest.contract
     if not path.exists():

@@ -1,10 +1,10 @@
-"""Rows of a dataset, cut into episodes.
+"""Builds the rows of a dataset and cuts them into episodes.
 
 Shapes: L rows of an episode, A act_dim.
 
-A row is a control period: the last readings that had arrived when it began, as the node takes them
-and nothing later, and what was sent in it. An episode is an unbroken run of such rows. What breaks
-it: a period that was missed, a hold or a fault, a stale reading, an outcome.
+A row is a control period: the last readings that arrived before its start, as in the node, and the
+command sent in it. An episode is an unbroken sequence of rows. It ends at a missed period, a hold
+or a fault, a stale reading, or an outcome.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from robo_rl_sim2real.perception.observer import Frame
 
 
 class EpisodeStep(NamedTuple):
-    """A control period with what was observed when it began and the action (A,) in it."""
+    """A control period with the frame observed at its start and its action (A,)."""
 
     moment: ControlPeriod
     frame: Frame
@@ -34,7 +34,7 @@ class EpisodeStep(NamedTuple):
 
 
 class EpisodeSegment(NamedTuple):
-    """Rows without a break between them, and what became of them; None where nobody said."""
+    """Consecutive rows and the episode's outcome; None if it is unknown."""
 
     steps: list[EpisodeStep]
     success: bool | None = None
@@ -43,10 +43,10 @@ class EpisodeSegment(NamedTuple):
 def make_episode_steps(
     bag: BagReader, wanted: ConversionSpec, moments: Sequence[ControlPeriod]
 ) -> Iterator[EpisodeStep]:
-    """All rows of a bag, in order.
+    """Yield all rows of a bag, in order.
 
     Raises:
-        DataError: A topic is missing, or a reading does not fit: other joints, not finite.
+        DataError: A topic is missing, or a reading has other joints or is not finite.
     """
     before: ControlPeriod | None = None
     for moment, frame in zip(moments, _frames(bag, wanted, moments), strict=True):
@@ -64,8 +64,8 @@ def cut_into_episodes(
     """Cut rows into episodes.
 
     Args:
-        found: Of one bag, in order.
-        told: When → what became of the episode, None where the next one began.
+        found: Rows of one bag, in order.
+        told: (time, success) of outcomes; None at the start of an episode.
     """
     made: list[EpisodeSegment] = []
     pieces = list(_unbroken(found, [at_s for at_s, _ in told]))
@@ -75,7 +75,7 @@ def cut_into_episodes(
         begun = [success for at_s, success in told if at_s <= starts[index]]
         after = [success for at_s, success in told if starts[index] < at_s <= ends_s]
         if begun and begun[-1] is not None:
-            continue  # it was over, and nobody began anew
+            continue  # the episode is over and no new one has begun
         made.append(EpisodeSegment(piece, next((s for s in after if s is not None), None)))
     return made
 
@@ -83,12 +83,12 @@ def cut_into_episodes(
 def to_store_episode(
     run: EpisodeSegment, wanted: ConversionSpec, *, unknown: bool
 ) -> dict[str, Any]:
-    """A run as ``ZarrStore.extend`` takes it.
+    """Return an episode in the format of ``ZarrStore.extend``.
 
     Args:
-        run: Which.
-        wanted: Types of what it holds.
-        unknown: What to take an outcome for that nobody told.
+        run: The episode.
+        wanted: Types of its items.
+        unknown: Success value for an unknown outcome.
     """
     act, length = wanted.contract.act, len(run.steps)
     specs, ended = wanted.contract.obs.items, np.arange(length) == length - 1
@@ -111,7 +111,7 @@ _OUTCOME = {True: "success", False: "failure", None: "unknown"}
 def _frames(
     bag: BagReader, wanted: ConversionSpec, moments: Sequence[ControlPeriod]
 ) -> Iterator[Frame | None]:
-    """What could be seen when each of them began; None before all topics were heard."""
+    """Yield the frame at the start of each period; None before all topics have arrived."""
     observer, inbox, eyes = wanted.observer(), Inbox(), wanted.preprocessors()
     readings = bag.messages(observer.topics)
     coming = next(readings, None)
@@ -126,7 +126,7 @@ def _frames(
 
 
 def _show(inbox: Inbox, eye: CameraPreprocessor | None, came: BagMessage) -> None:
-    """Put what came where the node had it; pictures that it refused it did not have."""
+    """Put a reading into the inbox, without the images that the node refused."""
     if eye is None:
         inbox.put(came.topic, came.reading)
         return
@@ -137,7 +137,7 @@ def _show(inbox: Inbox, eye: CameraPreprocessor | None, came: BagMessage) -> Non
 def _act(
     wanted: ConversionSpec, moment: ControlPeriod, before: ControlPeriod | None
 ) -> Values | None:
-    """What was sent, as the policy would have had to say it."""
+    """Return the command as the policy's action, such as a difference for delta actions."""
     if moment.command is None or wanted.contract.act.reference == "absolute":
         return moment.command
     if before is None or before.command is None or before.number + 1 != moment.number:
@@ -148,7 +148,7 @@ def _act(
 def _unbroken(
     found: Sequence[EpisodeStep], breaks_s: Sequence[float]
 ) -> Iterator[list[EpisodeStep]]:
-    """Rows of periods that follow each other, with nothing told in between."""
+    """Yield sequences of rows with consecutive periods and no outcome in between."""
     if not found:
         return
     piece = [found[0]]

@@ -1,4 +1,4 @@
-"""Recordings of robots to a dataset: ``robo-rl data convert``."""
+"""``robo-rl data convert``: converts robot recordings to a dataset."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _ENDS = "a missed period, a hold, a fault, a stale reading, a clock that was set
 
 
 class RosbagConverter:
-    """Makes a dataset of bags.
+    """Converts rosbag2 recordings to a dataset.
 
     Args:
         cfg: See Config.
     """
 
     class Config(ConfigModel):
-        """What is wanted, where it is, and what to make of it.
+        """Sources and outcomes of the dataset.
 
         Args:
-            settings: Config of a deployment that says where things are; empty for what the
-                recording says itself.
-            contract_from: A bundle or a dataset whose observations and actions are wanted; empty likewise.
-            outcome_topic: Topic on which somebody says what became of an episode.
-            assume_success: Whether episodes count as successful of which nobody said so.
-            min_steps: Episodes of fewer rows are left out.
+            settings: Config of a deployment that gives the sources; empty for the recording's own.
+            contract_from: A bundle or dataset with the wanted observations and actions; empty for
+                the recording's own.
+            outcome_topic: Topic of episode outcomes.
+            assume_success: Whether episodes without a known outcome count as successful.
+            min_steps: Shortest episode that is kept, in rows.
         """
 
         settings: str = ""
@@ -64,7 +64,7 @@ class RosbagConverter:
             for bag in (bag for bag in find_bags(run) if not is_replaced(bag)):
                 store = self._append(bag, out, store, notes)
         except BaseException:
-            shutil.rmtree(out, ignore_errors=True)  # made here: half a dataset is none
+            shutil.rmtree(out, ignore_errors=True)  # remove the incomplete dataset
             raise
         if store is None or not store.episodes:
             shutil.rmtree(out, ignore_errors=True)
@@ -86,7 +86,7 @@ class RosbagConverter:
     def _append(
         self, bag: Path, out: Path, store: ZarrStore | None, notes: list[str]
     ) -> ZarrStore | None:
-        """The store with a bag's episodes; made for the first."""
+        """Append a bag's episodes to the store and return it; the first bag creates it."""
         from robo_rl_sim2real.convert.bag_reader import open_bag
         from robo_rl_sim2real.convert.clock_jumps import check_outcomes_separable, find_clock_jumps
         from robo_rl_sim2real.convert.control_periods import control_periods, outcomes
@@ -124,7 +124,7 @@ class RosbagConverter:
         return store
 
     def _meta(self, want: Any) -> dict[str, Any]:
-        """How it was made."""
+        """Return the metadata of the dataset."""
         return {
             "robot": want.contract.robot,
             "task": want.contract.task,
@@ -140,7 +140,7 @@ class RosbagConverter:
 
 
 def _counted(found: Sequence[ControlPeriod]) -> str:
-    """How many control periods there are, and in how many nobody commanded."""
+    """Return the number of control periods, and of those without a usable command."""
     idle = sum(not moment.is_usable for moment in found)
     why = f" ({idle} on the ramp at the beginning, or holding)" if idle else ""
     return f"{len(found)} control periods{why}"

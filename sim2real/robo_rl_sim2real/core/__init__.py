@@ -1,1 +1,1 @@
-"""What the deployed half stands on."""
+"""Shared basics of deployment: clock and lifecycle states."""

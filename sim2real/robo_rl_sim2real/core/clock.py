@@ -1,4 +1,4 @@
-"""Keeping time: absolute deadlines, what came of them, and what would break them."""
+"""Periodic timing with absolute deadlines, timing statistics, and garbage-collector control."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 
 
 class Clock(NamedTuple):
-    """A monotonic clock in seconds, and waiting on it."""
+    """A monotonic clock in seconds, with its sleep function."""
 
     now_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
 class PeriodicTimer:
-    """Control periods of ``dt_s`` on the grid on which they began.
+    """Control periods of ``dt_s`` on a fixed time grid.
 
-    What is late does not shift what follows: a period that was missed is counted and left out.
+    A late period does not shift the later ones: missed periods are counted and skipped.
 
     Args:
         dt_s: Period.
-        clock: What time it is.
-        began_s: When period 0 began; as soon as it is iterated over if left out.
+        clock: Source of the time.
+        began_s: Start of period 0; the start of the iteration if left out.
     """
 
     def __init__(self, dt_s: float, clock: Clock, began_s: float | None = None) -> None:
@@ -33,7 +33,7 @@ class PeriodicTimer:
         self.missed = 0
 
     def __iter__(self) -> Iterator[int]:
-        """Wait for the next period, again and again; gives its number on the grid."""
+        """Wait for the next period and yield its number on the grid, without end."""
         began, number = self.clock.now_s() if self.began_s is None else self.began_s, 0
         while True:
             number += 1
@@ -49,32 +49,33 @@ class PeriodicTimer:
 
 
 def freeze_garbage_collector() -> None:
-    """Take all that is there so far out of the garbage collector's sight, for good.
+    """Exclude all existing objects from garbage collection for the life of the process.
 
-    A full collection looks at every object, all that was imported included: 11 ms in a node's
-    process, at any moment. To be called once by who owns the process, before periods are kept.
+    A full collection visits every object, including all imported modules. It takes 11 ms in a
+    node's process and can start at any moment. The owner of the process calls this once, before the
+    control loop starts.
     """
     gc.collect()
     gc.freeze()
 
 
 class RecentDurations:
-    """The latest of some durations, in seconds; one thread adds, others may look.
+    """The latest durations in seconds; one thread adds, other threads may read.
 
     Args:
-        size: How many are kept.
+        size: Number of durations that are kept.
     """
 
     def __init__(self, size: int = 1000) -> None:
         self._values, self._added = np.zeros(size), 0
 
     def add(self, value: float) -> None:
-        """One more."""
+        """Add a duration in seconds."""
         self._values[self._added % len(self._values)] = value
         self._added += 1
 
     def percentiles(self) -> tuple[float, float]:
-        """Median and 99th percentile; 0 where there is none."""
+        """Return the median and the 99th percentile; 0 without any duration."""
         kept = self._values[: self._added].copy()
         if not len(kept):
             return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""In which state a deployed policy is, and what leads from one to another."""
+"""Lifecycle states of a deployed policy and the transitions between them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from robo_rl.core.errors import RoboRlError
 class State(str, Enum):
     """unconfigured → inactive → ramping → running; holding → ramping; faulted until a reset.
 
-    Teleoperated from ramping or running, and back by ramping. Homing from inactive, and back.
+    Teleoperation starts from ramping or running and returns to ramping. Homing starts from inactive
+    and returns to inactive.
     """
 
     UNCONFIGURED = "unconfigured"
@@ -24,12 +25,12 @@ class State(str, Enum):
 
     @property
     def moves(self) -> bool:
-        """Whether anything says where to go: the policy, who took over from it, or the start."""
+        """Whether there is a source of targets: the policy, an operator, or the start pose."""
         return self not in (State.UNCONFIGURED, State.INACTIVE, State.FAULTED)
 
 
 class Event(str, Enum):
-    """What happens; the last six to a robot that is moved."""
+    """Lifecycle events; the last six occur while the robot is being moved."""
 
     CONFIGURE = "configure"
     CLEANUP = "cleanup"
@@ -48,11 +49,11 @@ class Event(str, Enum):
 _ASKED = (
     *(Event.CONFIGURE, Event.CLEANUP, Event.ACTIVATE, Event.HOME, Event.DEACTIVATE, Event.RESET),
 )
-"""What somebody can ask for; the others happen."""
+"""Events that a user can request; the other events result from the control loop."""
 
 
 class TransitionError(RoboRlError):
-    """An event that the present state has no answer to."""
+    """An event that is not allowed in the present state."""
 
 
 _NEXT: dict[tuple[State, Event], State] = {
@@ -75,10 +76,10 @@ _NEXT: dict[tuple[State, Event], State] = {
 
 
 def after(state: State, event: Event) -> State:
-    """The state that an event leads to.
+    """Return the state that an event leads to.
 
     Raises:
-        TransitionError: There is no such way.
+        TransitionError: The event is not allowed in this state.
     """
     if (state, event) not in _NEXT:
         ways = [known.value for at, known in _NEXT if at is state and known in _ASKED]

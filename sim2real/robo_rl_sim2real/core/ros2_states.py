@@ -1,8 +1,9 @@
-"""A policy's states as ROS 2's managed nodes have them, and what leads from one to another.
+"""Mapping of the policy's states to the states and transitions of ROS 2's managed nodes.
 
-ROS 2 knows four (design.ros2.org, "Managed nodes"): unconfigured, inactive, active, finalized. A
-policy that ramps, runs or holds is active; one at fault is inactive, and is kept from being
-activated until it was reset; so is one whose robot goes to its start, until it is there.
+ROS 2 has four states (design.ros2.org, "Managed nodes"): unconfigured, inactive, active, finalized.
+A policy that ramps, runs or holds is active. A faulted policy is inactive and cannot be activated
+before a reset. A policy whose robot is homing is inactive and cannot be activated before the robot
+arrives.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from robo_rl_sim2real.core.lifecycle_states import State
 
 
 class Primary(str, Enum):
-    """ROS 2's states, by their label."""
+    """ROS 2's primary states, by their label."""
 
     UNCONFIGURED = "unconfigured"
     INACTIVE = "inactive"
@@ -22,7 +23,7 @@ class Primary(str, Enum):
 
 
 class Transition(str, Enum):
-    """ROS 2's transitions; each is also the request that a policy grants for it."""
+    """ROS 2's transitions; each is also the name of the lifecycle request to the policy."""
 
     CONFIGURE = "configure"
     CLEANUP = "cleanup"
@@ -32,7 +33,7 @@ class Transition(str, Enum):
 
 
 def primary(state: State) -> Primary:
-    """How a policy's state looks to ROS 2."""
+    """Return ROS 2's primary state for a policy's state."""
     if state is State.UNCONFIGURED:
         return Primary.UNCONFIGURED
     active = state.moves and state is not State.HOMING
@@ -40,7 +41,7 @@ def primary(state: State) -> Primary:
 
 
 def transitions_between(at: Primary, to: Primary) -> list[Transition]:
-    """The transitions from one state to another; none where there is no way, as from the end."""
+    """Return the transitions from one state to another; empty if there is no path."""
     ways: dict[tuple[Primary, Primary], list[Transition]] = {
         (Primary.UNCONFIGURED, Primary.INACTIVE): [Transition.CONFIGURE],
         (Primary.UNCONFIGURED, Primary.ACTIVE): [Transition.CONFIGURE, Transition.ACTIVATE],

@@ -1,1 +1,1 @@
-"""ROS 2 interfaces, and the readings that they become."""
+"""ROS 2 interfaces and their conversion to readings."""

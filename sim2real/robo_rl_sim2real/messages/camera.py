@@ -1,4 +1,4 @@
-"""What cameras send: pictures, compressed pictures, and how the camera is calibrated."""
+"""Camera messages: images, compressed images and camera calibration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 
 
 def write_image(reading: Reading, dialect: MessageFactory) -> Any:
-    """An "image" (H, W, 3) uint8."""
+    """Return a message of an "image" (H, W, 3) uint8."""
     image = reading.fields["image"]
     height, width, _ = image.shape
     return dialect.message(IMAGE)(
@@ -32,12 +32,12 @@ def write_image(reading: Reading, dialect: MessageFactory) -> Any:
 
 
 def read_image(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    """See ``pixels``."""
+    """Return the image of a message; see ``pixels``."""
     return {"image": decode_image(message)}, ()
 
 
 def write_compressed(reading: Reading, dialect: MessageFactory) -> Any:
-    """Bytes as "data", and what "format" they have."""
+    """Return a message of compressed bytes "data" and their "format"."""
     return dialect.message(COMPRESSED)(
         header=header(dialect, reading.stamp_s),
         format=str(reading.fields["format"]),
@@ -46,12 +46,12 @@ def write_compressed(reading: Reading, dialect: MessageFactory) -> Any:
 
 
 def read_compressed(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    """As it came: decoding is not for the thread that hears everything."""
+    """Return the compressed bytes and their format; decoding would block the transport's thread."""
     return {"data": np.asarray(message.data, np.uint8), "format": np.asarray(message.format)}, ()
 
 
 def write_info(reading: Reading, dialect: MessageFactory) -> Any:
-    """An intrinsic matrix "k" (3, 3), of pictures of a "size" (height, width)."""
+    """Return a message of an intrinsic matrix "k" (3, 3) for images of a "size" (height, width)."""
     height, width = map(int, reading.fields["size"])
     roi = dialect.message("sensor_msgs/msg/RegionOfInterest")
     return dialect.message(CAMERA_INFO)(
@@ -70,10 +70,10 @@ def write_info(reading: Reading, dialect: MessageFactory) -> Any:
 
 
 def read_info(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    """Likewise.
+    """Return the intrinsic matrix "k" (3, 3) and the image "size" (height, width) of a message.
 
     Raises:
-        SpecError: The matrix has not nine numbers.
+        SpecError: The matrix does not have nine values.
     """
     if len(message.k) != 9:
         raise SpecError("intrinsic matrix", expected="9 numbers", found=len(message.k))

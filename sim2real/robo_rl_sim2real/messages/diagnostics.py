@@ -1,6 +1,6 @@
-"""What a node says of itself, as ROS 2 puts it: levels, sentences, and named values beneath them.
+"""Diagnostic messages of ROS 2: statuses with levels, messages and named values.
 
-Shapes: n statuses, m named values of all of them; ``row`` (m,) says whose each is.
+Shapes: n statuses, m named values in total; ``row`` (m,) is the status of each value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from robo_rl_sim2real.messages.readings import Reading, Values
 
 
 class Level(IntEnum):
-    """How bad it is (diagnostic_msgs/msg/DiagnosticStatus)."""
+    """Severity level (diagnostic_msgs/msg/DiagnosticStatus)."""
 
     OK = 0
     WARN = 1
@@ -24,13 +24,13 @@ class Level(IntEnum):
 
 
 class Status(NamedTuple):
-    """Of one part.
+    """The status of one component.
 
     Args:
-        name: Of the part.
-        level: How bad it is.
-        message: In a sentence.
-        values: Named values, as they are to be read.
+        name: Name of the component.
+        level: Severity.
+        message: Description in one sentence.
+        values: Named values, formatted for display.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Status(NamedTuple):
 
 
 def statuses_to_reading(statuses: Sequence[Status], hardware: str) -> Reading:
-    """Statuses as a reading; ``hardware`` is what they are about."""
+    """Return statuses as a reading; ``hardware`` is the device that they describe."""
     rows = [(row, k, v) for row, status in enumerate(statuses) for k, v in status.values.items()]
     fields: dict[str, Values] = {
         "level": np.array([status.level for status in statuses], np.uint8),
@@ -56,12 +56,12 @@ def statuses_to_reading(statuses: Sequence[Status], hardware: str) -> Reading:
 def write(
     reading: Reading, message: Callable[[str], Callable[..., Any]], octet: Callable[[int], Any]
 ) -> list[Any]:
-    """A reading as messages of type DiagnosticStatus.
+    """Return a reading as messages of type DiagnosticStatus.
 
     Args:
-        reading: As ``statuses_to_reading`` makes it.
-        message: Name of an interface → its class.
-        octet: Number → what a ``byte`` field takes.
+        reading: Reading from ``statuses_to_reading``.
+        message: Maps the name of an interface to its class.
+        octet: Converts a number for a ``byte`` field.
     """
     fields, pair = reading.fields, message("diagnostic_msgs/msg/KeyValue")
     pairs: list[list[Any]] = [[] for _ in reading.names]
@@ -78,7 +78,7 @@ def write(
 
 
 def read(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    """A message of type DiagnosticArray as fields and names."""
+    """Return a message of type DiagnosticArray as fields and names."""
     found = message.status
     rows = [(row, pair) for row, status in enumerate(found) for pair in status.values]
     fields: dict[str, Values] = {
@@ -97,5 +97,5 @@ def _texts(values: Any) -> Values:
 
 
 def _level(value: Any) -> int:
-    """A ``byte`` is a number to one library and bytes to another."""
+    """Return a ``byte`` field as int; some libraries give bytes, others a number."""
     return value[0] if isinstance(value, bytes) else int(value)

@@ -1,6 +1,6 @@
-"""The end effector's six numbers as ROS 2 has them: poses, and velocities.
+"""Conversion of the end effector's six axes to ROS 2 poses and velocities.
 
-Shapes: (6,) position in m and rotation vector in rad; see ``robo_rl.api.control_axes.Hand``.
+Shapes: (6,) position in m and rotation vector in rad; see ``robo_rl.api.control_axes``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
 
 
 class EePoseAxes(NamedTuple):
-    """How the numbers of a robot are poses and velocities.
+    """How a robot's axis values map to poses and velocities.
 
     Args:
-        names: (6,) of the axes; none where the robot has no hand to command.
-        upright: (4,) orientation at which nothing is turned, wxyz.
-        frame: In which poses are, and velocities.
+        names: (6,) names of the axes; empty without a commanded end effector.
+        upright: (4,) orientation at which the rotation vector is zero, wxyz.
+        frame: Frame of poses and velocities.
     """
 
     names: tuple[str, ...] = ()
@@ -36,19 +36,19 @@ class EePoseAxes(NamedTuple):
 
     @classmethod
     def of(cls, robot: Robot) -> EePoseAxes:
-        """A robot's."""
+        """Return the axes of a robot."""
         if robot.end_effector is None:
             return cls()
         return cls(robot.end_effector.names, robot.end_effector.upright, robot.frames.base)
 
     def pose(self, numbers: Values) -> Reading:
-        """As a pose."""
+        """Return the values (6,) as a pose."""
         turned = quat_mul(rotvec_to_quat(numbers[3:]), np.array(self.upright))
         fields = {"position": numbers[:3], "orientation": turned, "frame": np.asarray(self.frame)}
         return Reading(fields, (), 0.0)
 
     def twist(self, numbers: Values, before: Values, dt_s: float) -> Reading:
-        """The constant velocity that led from one to the other in ``dt_s``."""
+        """Return the constant velocity that leads from ``before`` to ``numbers`` in ``dt_s``."""
         turned = quat_mul(rotvec_to_quat(numbers[3:]), quat_conj(rotvec_to_quat(before[3:])))
         fields = {
             "linear": (numbers[:3] - before[:3]) / dt_s,
@@ -58,10 +58,10 @@ class EePoseAxes(NamedTuple):
         return Reading(fields, (), 0.0)
 
     def numbers(self, reading: Reading, where: str) -> Values:
-        """A pose as the six numbers.
+        """Return a pose as the values (6,).
 
         Raises:
-            SpecError: It is in another frame, not finite, or no orientation.
+            SpecError: It is in another frame, not finite, or its orientation is invalid.
         """
         self.check_frame(reading, where)
         back = quat_conj(np.array(self.upright))
@@ -71,7 +71,7 @@ class EePoseAxes(NamedTuple):
         )
 
     def integrate_twist(self, numbers: Values, twist: Reading, span_s: float) -> Values:
-        """Where a velocity takes the hand within ``span_s``."""
+        """Return the values (6,) after motion at a constant velocity for ``span_s``."""
         linear, angular = twist.fields["linear"], twist.fields["angular"]
         turn = quat_to_rotvec(
             quat_mul(rotvec_to_quat(angular * span_s), rotvec_to_quat(numbers[3:]))
@@ -79,10 +79,10 @@ class EePoseAxes(NamedTuple):
         return np.concatenate([numbers[:3] + linear * span_s, turn])
 
     def check_frame(self, reading: Reading, where: str) -> None:
-        """Refuse what is said in another frame; one that is not named is taken for ours.
+        """Refuse a reading in another frame; a reading without a frame name is accepted.
 
         Raises:
-            SpecError: It is.
+            SpecError: The frame is another one.
         """
         said = str(reading.fields.get("frame", ""))
         if said and said != self.frame:

@@ -1,7 +1,7 @@
-"""Kinds of messages: ROS 2 interfaces on one side, readings on the other.
+"""Supported ROS 2 interfaces and their conversion to readings.
 
-One conversion serves every transport: the classes that a ``MessageFactory`` gives (rosbags', rclpy's) have
-the same fields. Images are (height, width, channels).
+One conversion serves every transport, because the classes of every ``MessageFactory`` (rosbags,
+rclpy) have the same fields. Images are (height, width, channels).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from robo_rl_sim2real.messages.message_factory import MessageFactory, header
 from robo_rl_sim2real.messages.readings import Reading, Values
 
 TopicName = Annotated[str, Field(pattern=r"^((/[A-Za-z_][A-Za-z0-9_]*)+)?$")]
-"""A topic by its whole name; empty where there is none."""
+"""A topic by its full name; empty for none."""
 
 
 class MsgType(str, Enum):
-    """ROS 2 interfaces that are understood, by their name."""
+    """Supported ROS 2 interfaces, by name."""
 
     JOINT_STATES = "sensor_msgs/msg/JointState"
     ARRAY = "std_msgs/msg/Float64MultiArray"
@@ -41,7 +41,7 @@ class MsgType(str, Enum):
 
 
 IMAGES = frozenset({MsgType.IMAGE, MsgType.COMPRESSED})
-"""Those that are pictures."""
+"""Interfaces of images."""
 
 STAMPED = IMAGES | {
     MsgType.JOINT_STATES,
@@ -50,26 +50,26 @@ STAMPED = IMAGES | {
     MsgType.CAMERA_INFO,
     MsgType.JOY,
 }
-"""Those whose headers say when."""
+"""Interfaces with a time stamp in their header."""
 
 
 def to_message(kind: MsgType, reading: Reading, dialect: MessageFactory) -> Any:
-    """A reading as a message."""
+    """Return a reading as a message."""
     return _WRITE[kind](reading, dialect)
 
 
 def to_reading(kind: MsgType, message: Any, stamp_s: float) -> Reading:
-    """A message as a reading that arrived at ``stamp_s``.
+    """Return a message as a reading that arrived at ``stamp_s``.
 
     Raises:
-        SpecError: Its parts do not agree, or are of an encoding that is not known.
+        SpecError: Its parts do not agree, or the encoding is unknown.
     """
     fields, names = _READ[kind](message)
     return Reading(fields, names, stamp_s, sent_s=_sent_s(message))
 
 
 def _sent_s(message: Any) -> float:
-    """What its header says; 0 where it has none, or one that nobody filled in."""
+    """Return the time in the header; 0 without a header or a time."""
     stamp = getattr(getattr(message, "header", None), "stamp", None)
     return 0.0 if stamp is None else stamp.sec + 1e-9 * stamp.nanosec
 

@@ -1,4 +1,4 @@
-"""How one library writes ROS 2 messages: rosbags' classes and rclpy's have the same fields."""
+"""Message factories: rosbags' and rclpy's message classes have the same fields."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from robo_rl_sim2real.messages.readings import Values
 
 
 class MessageFactory(NamedTuple):
-    """How one library writes messages.
+    """How one library builds messages.
 
     Args:
-        message: Name of an interface → its class, made with its fields as keywords.
-        floats: Array → what a ``float64[]`` field takes.
-        octets: Bytes → what a ``uint8[]`` field takes.
-        numbers: Array → what a field of sequences of its own type takes.
-        octet: Number → what a ``byte`` field takes.
+        message: Name of an interface → its class, which takes the fields as keywords.
+        floats: Converts an array for a ``float64[]`` field.
+        octets: Converts bytes for a ``uint8[]`` field.
+        numbers: Converts an array for a sequence field of the array's own type.
+        octet: Converts a number for a ``byte`` field.
     """
 
     message: Callable[[str], Callable[..., Any]]
@@ -28,13 +28,13 @@ class MessageFactory(NamedTuple):
 
 
 def header(dialect: MessageFactory, at_s: float = 0.0, frame: str = "") -> Any:
-    """Of a moment of the machine's monotonic clock, by the wall clock; 0 for now."""
+    """Return a header with the wall-clock time of a monotonic time; 0 for the present time."""
     ago_s = time.monotonic() - at_s if at_s > 0.0 else 0.0
     return _stamped(dialect, time.time_ns() - round(ago_s * 1e9), frame)
 
 
 def start_immediately(dialect: MessageFactory) -> Any:
-    """What says "begin at once" to a trajectory controller."""
+    """Return the header with time 0, at which a trajectory controller starts at once."""
     return _stamped(dialect, 0)
 
 

@@ -12,7 +12,7 @@ from robo_rl_sim2real.messages.readings import Values
 
 
 class _Encoding(NamedTuple):
-    """How many channels of which type, and what becomes of them."""
+    """Number and type of channels, and the conversion of their values."""
 
     channels: int
     dtype: str
@@ -20,12 +20,12 @@ class _Encoding(NamedTuple):
 
 
 def decode_image(message: Any) -> Values:
-    """(H, W, 3) uint8 RGB, (H, W, 1) uint8 grey, or (H, W, 1) float32 depth in m.
+    """Return (H, W, 3) uint8 RGB, (H, W, 1) uint8 grey, or (H, W, 1) float32 depth in m.
 
-    Depth is 0 where none was measured.
+    Depth is 0 at pixels without a measurement.
 
     Raises:
-        SpecError: Its parts do not agree, or are of an encoding that is not known.
+        SpecError: The parts of the message do not agree, or the encoding is unknown.
     """
     encoding = _ENCODINGS.get(message.encoding)
     if encoding is None:
@@ -42,7 +42,7 @@ def decode_image(message: Any) -> Values:
 
 
 def _metres(depth: Values) -> Values:
-    """REP 118: float depth is not finite where nothing was measured; 0 says so here."""
+    """Return the depth with non-finite values, which mark missing measurements (REP 118), as 0."""
     return np.nan_to_num(depth.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
 
 

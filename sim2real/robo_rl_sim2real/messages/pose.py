@@ -1,4 +1,4 @@
-"""Poses and velocities as ROS 2 messages. Quaternions are xyzw there and wxyz here."""
+"""Poses and velocities as ROS 2 messages, which have quaternions xyzw; readings have wxyz."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parts = tuple[dict[str, Values], tuple[str, ...]]
 
 
 def write_pose(reading: Reading, dialect: MessageFactory) -> Any:
-    """``position``, ``orientation``, and the ``frame`` if one is named."""
+    """Return a message of ``position``, ``orientation``, and ``frame`` if there is one."""
     qw, qx, qy, qz = map(float, reading.fields["orientation"])
     point = _vector(dialect, "Point", reading.fields["position"])
     turn = dialect.message("geometry_msgs/msg/Quaternion")(x=qx, y=qy, z=qz, w=qw)
@@ -25,14 +25,14 @@ def write_pose(reading: Reading, dialect: MessageFactory) -> Any:
 
 
 def read_pose(message: Any) -> Parts:
-    """Likewise."""
+    """Return ``position``, ``orientation``, and ``frame`` if there is one, of a message."""
     p, q = message.pose.position, message.pose.orientation
     turn = np.array([q.w, q.x, q.y, q.z])
     return {"position": np.array([p.x, p.y, p.z]), "orientation": turn, **_frame(message)}, ()
 
 
 def write_twist(reading: Reading, dialect: MessageFactory) -> Any:
-    """``linear``, ``angular``, and the ``frame`` if one is named."""
+    """Return a message of ``linear``, ``angular``, and ``frame`` if there is one."""
     parts = {
         name: _vector(dialect, "Vector3", reading.fields[name]) for name in ("linear", "angular")
     }
@@ -41,7 +41,7 @@ def write_twist(reading: Reading, dialect: MessageFactory) -> Any:
 
 
 def read_twist(message: Any) -> Parts:
-    """Likewise."""
+    """Return ``linear``, ``angular``, and ``frame`` if there is one, of a message."""
     v, w = message.twist.linear, message.twist.angular
     parts = {"linear": np.array([v.x, v.y, v.z]), "angular": np.array([w.x, w.y, w.z])}
     return {**parts, **_frame(message)}, ()

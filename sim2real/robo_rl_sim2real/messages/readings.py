@@ -1,8 +1,8 @@
-"""What a robot said last: readings by topic, whatever transport brought them.
+"""The robot's latest readings by topic, independent of the transport.
 
-Values are float64 in SI units and quaternions wxyz; transports convert. Times are seconds of one
-monotonic clock, taken when a message arrived. Stamps in headers are of the sender's clock, which
-need not be ours: they tell the order of one sender's readings, and how much time lay between them.
+Values are float64 in SI units and quaternions wxyz; transports convert. Times are arrival times in
+seconds of one monotonic clock. Header times are of the sender's clock, which can differ from the
+local clock. They give the order of one sender's readings and the time between them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from robo_rl.core.suggestions import did_you_mean
 Values = NDArray[Any]
 
 CLOCK_SET_S = 1.0
-"""By how much a header must fall to be that of a clock that was set, and not of a late reading."""
+"""Decrease of header times, in s, that indicates a reset clock rather than a late reading."""
 _ARRIVALS = 4
-"""How many arrivals of a topic are kept."""
+"""Number of arrival times that are kept per topic."""
 
 
 class Reading(NamedTuple):
@@ -30,10 +30,10 @@ class Reading(NamedTuple):
 
     Args:
         fields: Field → its array.
-        names: Names of the elements, where the message has any (joints).
-        stamp_s: When it arrived.
-        wire: The message as it came, in CDR; empty where the transport has no bytes.
-        sent_s: What its header says, on the sender's clock; 0 where it says nothing.
+        names: Names of the elements, if the message has any (joints).
+        stamp_s: Time of arrival.
+        wire: The received message in CDR; empty if the transport has no bytes.
+        sent_s: Time in the header, on the sender's clock; 0 without one.
     """
 
     fields: Mapping[str, Values]
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 class Inbox:
-    """The newest reading of every topic; written by a transport, read by the control loop."""
+    """The newest reading of every topic; the transport writes, the control loop reads."""
 
     def __init__(self) -> None:
         self._newest: dict[str, Reading] = {}
@@ -53,11 +53,10 @@ class Inbox:
         self._amiss: dict[str, str] = {}
 
     def put(self, topic: str, reading: Reading) -> None:
-        """Take a reading; one that is no newer than the present one is left out.
+        """Store a reading; ignore it if it is not newer than the present one.
 
-        It is no newer if it arrived before, if its header says that it was sent before, or if it is
-        the same reading once more. A header that falls by more than ``CLOCK_SET_S`` is of a clock
-        that was set.
+        It is not newer if it arrived earlier, has an earlier header time, or repeats the present
+        reading. A header time that decreases by more than ``CLOCK_SET_S`` indicates a reset clock.
         """
         before = self._newest.get(topic)
         if before is not None and _is_older(reading, before):
@@ -71,11 +70,11 @@ class Inbox:
         self._amiss.pop(topic, None)
 
     def report_problem(self, topic: str, problem: str) -> None:
-        """What came last on a topic was of no use, and why; the reading before it stays."""
+        """Record why the last message of a topic is unusable; the previous reading stays."""
         self._amiss[topic] = problem
 
     def problem(self, topics: Iterable[str], since_s: float = -np.inf) -> str:
-        """What is amiss with topics, and which fell silent then; empty for nothing."""
+        """Return the problems of topics, and the topics silent since ``since_s``; empty if none."""
         found = list[str]()
         for topic in sorted(topics):
             why, newest = self._amiss.get(topic), self._newest.get(topic)
@@ -86,12 +85,12 @@ class Inbox:
         return "; ".join(found)
 
     def gap_s(self, topic: str) -> float:
-        """The longest time between the latest readings of a topic; infinity where few came."""
+        """Return the longest time between a topic's latest readings; infinity with too few."""
         arrivals = self._arrivals.get(topic, ())
         return float(np.diff(arrivals).max()) if len(arrivals) == _ARRIVALS else np.inf
 
     def snapshot(self) -> Inbox:
-        """What is there now, whatever comes meanwhile: one moment for all that reads it."""
+        """Return a copy of the present readings, unaffected by later ones."""
         copy = Inbox()
         copy._newest = self._newest.copy()
         return copy
@@ -103,22 +102,22 @@ class Inbox:
         return f"the same reading came {repeats + 1} times, its header does not advance"
 
     def get(self, topic: str) -> Reading | None:
-        """The newest of a topic; None where nothing came yet."""
+        """Return the newest reading of a topic; None without any."""
         return self._newest.get(topic)
 
 
 def select_by_name(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Values:
-    """A field of a reading, its elements in the order of ``names``.
+    """Return a field of a reading, with its elements in the order of ``names``.
 
     Args:
-        reading: Of a topic.
-        field: Which; ``rot6d`` follows from ``orientation``.
-        names: Elements that are wanted; empty for all, in the reading's own order.
-        where: What to call it in an error.
+        reading: Reading of a topic.
+        field: Name of the field; ``rot6d`` is computed from ``orientation``.
+        names: Names of the elements; empty for all, in the reading's own order.
+        where: Name of the source in an error.
 
     Raises:
-        SpecError: No such field or element, lengths that differ, a value that is not finite, or an
-            orientation that is none.
+        SpecError: A missing field or element, different lengths, a value that is not finite, or an
+            invalid orientation.
     """
     follows = _follows(reading, field)
     values = quat_to_rot6d(unit_quat(reading.fields["orientation"])) if follows else None
@@ -142,7 +141,7 @@ def _is_older(reading: Reading, before: Reading) -> bool:
 
 
 def _is_same(reading: Reading, before: Reading) -> bool:
-    """Whether it says the same under the same header, which nobody stamps who measures anew."""
+    """Return whether a reading repeats the values and header time of the one before."""
     if reading.sent_s <= 0.0 or reading.sent_s != before.sent_s:
         return False
     fields, others = reading.fields, before.fields

@@ -1,4 +1,4 @@
-"""rosbags' messages: the interfaces of a ROS 2 distribution where ROS 2 is not installed."""
+"""Message types of rosbags: the interfaces of a ROS 2 distribution without ROS 2 installed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DISTROS = {
 
 
 def type_store(distro: str) -> Typestore:
-    """The interfaces of a distribution.
+    """Return the interfaces of a distribution.
 
     Raises:
-        ConfigError: It is not known.
+        ConfigError: The distribution is unknown.
     """
     if distro not in DISTROS:
         raise ConfigError(f"distro '{distro}'", hint=did_you_mean(distro, DISTROS))
@@ -32,7 +32,7 @@ def type_store(distro: str) -> Typestore:
 
 
 def message_factory(store: Typestore) -> MessageFactory:
-    """How messages of these interfaces are made."""
+    """Return the message factory of these interfaces."""
     return MessageFactory(store.types.__getitem__, _floats, _octets, np.ascontiguousarray)
 
 

@@ -1,4 +1,4 @@
-"""Trajectories of joints as messages: ``trajectory_msgs/msg/JointTrajectory``.
+"""Joint trajectories as messages: ``trajectory_msgs/msg/JointTrajectory``.
 
 Shapes: P points, m joints.
 """
@@ -15,13 +15,13 @@ from robo_rl_sim2real.messages.readings import Reading, Values
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 FOLLOW = "control_msgs/action/FollowJointTrajectory"
-"""The action whose goals are trajectories."""
+"""The action with trajectories as goals."""
 _POINT = "trajectory_msgs/msg/JointTrajectoryPoint"
 _SPAN = "builtin_interfaces/msg/Duration"
 
 
 def write_trajectory(reading: Reading, dialect: MessageFactory) -> Any:
-    """``positions`` (P, m), ``times`` (P,), in s from when it is heard."""
+    """Return a message of ``positions`` (P, m) and ``times`` (P,), in s from its arrival."""
     none = dialect.floats(np.zeros(0))
     points = [
         dialect.message(_POINT)(
@@ -39,7 +39,7 @@ def write_trajectory(reading: Reading, dialect: MessageFactory) -> Any:
 
 
 def read_trajectory(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    """Likewise, and the joints' names.
+    """Return ``positions`` (P, m), ``times`` (P,) in s, and the joint names of a message.
 
     Raises:
         SpecError: A point has another number of positions.

@@ -1,1 +1,1 @@
-"""A policy connected with a transport and kept in time."""
+"""The deployment node: a policy connected to a transport and run in real time."""

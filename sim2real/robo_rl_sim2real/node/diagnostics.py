@@ -1,6 +1,7 @@
-"""What a node says of its health on ``/diagnostics``, and that it lives.
+"""Publishes a node's health on ``/diagnostics``, and its heartbeat.
 
-Once a second, and at once where a level changes. Times are seconds of the node's clock.
+Reports are sent once per second, and immediately after a change of a level. Times are in seconds of
+the node's clock.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ _LEVELS = {State.FAULTED: Level.ERROR, State.HOLDING: Level.WARN}
 
 
 class DiagnosticSources(NamedTuple):
-    """What is reported on.
+    """The content of the reports.
 
     Args:
-        constants: Name → value of what does not change: robot, task, hash of the bundle.
-        topics: That the policy's observations come from.
+        constants: Name → constant value, such as robot, task and hash of the bundle.
+        topics: Topics of the policy's observations.
         max_age_s: Age of a reading beyond which it is stale.
         dt_s: Control period.
-        health: As it stands.
-        inference: How long the policy took.
-        problems: Of the transport and of all that listens.
+        health: Returns the node's health.
+        inference: Inference times of the policy.
+        problems: Returns the problems of the transport and of all listeners.
     """
 
     constants: Mapping[str, str]
@@ -51,13 +52,13 @@ class DiagnosticSources(NamedTuple):
 
 
 class Diagnostics:
-    """A listener that reports; see ``listener.Listener``.
+    """A listener that publishes reports; see ``events.Listener``.
 
     Args:
-        subject: What is reported on.
-        report: Where reports go.
-        beat: Where the heartbeat goes: the number of the tick, ten times a second, by the control
-            loop itself, so that it ends when that hangs.
+        subject: Content of the reports.
+        report: Publisher of the reports.
+        beat: Publisher of the heartbeat: the tick number, ten times per second. The control loop
+            publishes it, so the heartbeat stops if the loop hangs.
     """
 
     def __init__(self, subject: DiagnosticSources, report: Publisher, beat: Publisher) -> None:
@@ -75,7 +76,7 @@ class Diagnostics:
     def on_tick(self, tick: Tick) -> None:
         """See ``Listener``."""
         now_s = tick.began_s + tick.spent_s
-        soon_s = now_s + 0.5 * self._subject.dt_s  # the tick that is nearest, early or late
+        soon_s = now_s + 0.5 * self._subject.dt_s  # half a period early or late is the nearest tick
         if soon_s - self._beat_s >= _BEAT_S:
             self._beat_s = now_s
             self._beat.send(Reading({"data": np.asarray(tick.number, np.uint64)}, (), 0.0))
@@ -87,14 +88,14 @@ class Diagnostics:
             )
 
     def on_event(self, event: str, what: str) -> None:
-        """See ``Listener``: health counts these."""
+        """See ``Listener``; the health already counts these events."""
 
     def problems(self) -> list[str]:
         """See ``Listener``."""
         return []
 
     def statuses(self, now_s: float) -> list[Status]:
-        """All that there is to say."""
+        """Return all statuses."""
         health, problems = self._subject.health(), self._subject.problems()
         return [
             _policy(health),
@@ -119,14 +120,14 @@ class Diagnostics:
 def reporter(
     subject: DiagnosticSources, settings: DeploySettings, transport: Transport
 ) -> Diagnostics:
-    """A listener that says how a node is doing, on the topics of its settings."""
+    """Return a listener that publishes a node's health on the topics of its settings."""
     report = transport.create_publisher(settings.diagnostics, MsgType.DIAGNOSTICS, COMMAND)
     beat = transport.create_publisher(settings.heartbeat, MsgType.COUNT, NEWEST)
     return Diagnostics(subject, report, beat)
 
 
 class _ArrivalTimes:
-    """Of one topic; one thread adds, another looks."""
+    """Arrival times on one topic; one thread adds, another reads."""
 
     def __init__(self) -> None:
         self.count, self._newest_s = 0, -np.inf
@@ -139,14 +140,14 @@ class _ArrivalTimes:
         return now_s - self._newest_s
 
     def rate_hz(self, now_s: float) -> float:
-        """Since it was last asked for; 0 the first time."""
+        """Return the rate since the last call; 0 at the first call."""
         (before, then_s), count = self._before, self.count
         self._before = count, now_s
         return (count - before) / (now_s - then_s) if now_s > then_s else 0.0
 
 
 def with_query_times(query: Query, now_s: Callable[[], float]) -> tuple[Query, RecentDurations]:
-    """A policy that is asked likewise, and how long its answers took."""
+    """Return the query with its duration measured, and the measured durations."""
     taken = RecentDurations()
 
     def asked(obs: Mapping[str, Values], plan: PlannedActions | None) -> Values:

@@ -1,4 +1,4 @@
-"""How long an episode was in training, beside what a deployment takes of it."""
+"""Episode length in training, compared with the ramp of a deployment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHARE = 0.25
 
 
 def ramp_warning(settings: DeploySettings, manifest: Manifest) -> str:
-    """A warning where the ramp takes much of an episode; empty where it does not."""
+    """Return a warning if the ramp takes a large share of an episode; empty otherwise."""
     ramp_s, episode_s = settings.lifecycle.ramp_s, episode_seconds(manifest)
     if episode_s <= 0.0 or ramp_s <= _SHARE * episode_s:
         return ""
@@ -22,7 +22,7 @@ def ramp_warning(settings: DeploySettings, manifest: Manifest) -> str:
 
 
 def episode_seconds(manifest: Manifest) -> float:
-    """Time limit of the task by the configuration of the run; 0 where that says none."""
+    """Return the task's time limit by the run's configuration; 0 without one."""
     found: Any = manifest.config
     for key in ("task", "episode_s"):
         found = found.get(key) if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""A bundle on a robot: the runtime, connected with a transport and kept in time."""
+"""Runs a bundle on a robot: the runtime, connected to a transport and timed by a clock."""
 
 from __future__ import annotations
 
@@ -30,22 +30,23 @@ from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLost
 
 _WARM_UP = 20
 _CLEAR_S = 5.0
-"""A problem that has not come back for so long is over."""
+"""Time after which a problem that does not recur is cleared."""
 
 
 class Node:
-    """The policy of a bundle, on a robot.
+    """Runs the policy of a bundle on a robot.
 
-    Requests come on a topic, from any thread and at any time; they are granted between ticks. Its
-    ``guard`` is told of every command before it is sent; without one it does not go on moving.
+    Requests arrive on a topic, from any thread and at any time; the node grants them between ticks.
+    The ``guard`` receives every command before it is sent. Without a live guard the robot stops
+    moving.
 
     Args:
-        settings: Of the deployment.
-        bundle: Verified.
-        transport: Its own; closed with it.
-        clock: Monotonic.
-        dry_run: Whether commands are worked out and not sent.
-        seed: Of the noise that chains start from.
+        settings: Settings of the deployment.
+        bundle: Verified bundle.
+        transport: The node's own transport; closed with the node.
+        clock: Monotonic clock.
+        dry_run: Whether commands are computed and not sent.
+        seed: Seed of the initial noise of denoising chains.
 
     Raises:
         BundleError: The bundle does not fit the robot.
@@ -110,7 +111,7 @@ class Node:
         life.configure()
 
     def _subject(self, bundle: Bundle) -> DiagnosticSources:
-        """What its diagnostics report on."""
+        """Return the content of the diagnostics."""
         contract = bundle.manifest.contract
         return DiagnosticSources(
             {"robot": contract.robot, "task": contract.task, "sha256": bundle.digest},
@@ -124,16 +125,16 @@ class Node:
 
     @property
     def age_s(self) -> float:
-        """For how long it has been running."""
+        """Time since the node started to run."""
         return self._number * self.ticks.dt_s
 
     @property
     def health(self) -> Health:
-        """As it stands."""
+        """The node's health."""
         return self.record.health(self.ticks.missed)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Go on until ``stop``, or until that is so."""
+        """Run control periods until ``stop``, or until ``until`` returns True."""
         with self.publishers.running():
             for number in self.ticks:
                 self.tick(number)
@@ -145,7 +146,7 @@ class Node:
         self._running = False
 
     def come_to_rest(self, patience_s: float = 10.0) -> None:
-        """Come to rest and say nothing more: what to do before ``close``. Grants nothing else."""
+        """Bring the robot to rest and end all commands, before ``close``. No request is granted."""
         self.requests.open = False
         if self.runtime.state.moves:
             self.runtime.life.deactivate()
@@ -156,7 +157,7 @@ class Node:
                 break
 
     def close(self) -> None:
-        """Leave the transport and end the policy's thread."""
+        """Close the transport and stop the threads."""
         try:
             self.runtime.parts.inference.close()
             self.darkroom.close()
@@ -164,7 +165,7 @@ class Node:
             self.transport.close()
 
     def tick(self, number: int) -> TickOutput:
-        """The control period of that number, whatever it brings."""
+        """Run control period ``number``; an error in it brings the robot to rest."""
         began_s, self._number, output = self.clock.now_s(), number, None
         try:
             if self.runtime.state.moves:
@@ -174,7 +175,7 @@ class Node:
             self._grant()
             output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
-        except Exception as error:  # a robot in motion is brought to rest before anyone asks why
+        except Exception as error:  # the robot comes to rest on any error
             output = self._broken(error, number, None if output is None else output.command)
         done_s = self.clock.now_s()
         seen_s, spent_s = self.runtime.seen_s, done_s - began_s
@@ -183,11 +184,11 @@ class Node:
         return output
 
     def request(self, what: str) -> None:
-        """Ask for ``activate``, ``home``, ``deactivate`` …; granted before the next tick."""
+        """Submit a request such as ``activate`` or ``home``; granted before the next tick."""
         self.requests.submit(what)
 
     def register(self, what: str, grant: Callable[[], None]) -> None:
-        """Grant another request from now on."""
+        """Add a request that the node grants."""
         self.requests.register(what, grant)
 
     def _connect(self, settings: DeploySettings) -> None:
@@ -214,7 +215,7 @@ class Node:
         self.request(str(reading.fields["data"]))
 
     def _estop_is_silent(self) -> bool:
-        """Whether nobody says that the emergency stop is not pressed, where somebody has to."""
+        """Return whether a required release signal of the emergency stop is missing."""
         said = self.inbox.get(self._estop)
         age_s = np.inf if said is None else self.clock.now_s() - said.stamp_s
         return 0.0 < self._estop_age_s < age_s
@@ -238,7 +239,7 @@ class Node:
                 raise RoboRlError(
                     f"cannot {what}: somebody else publishes on '{outlet.topic}'",
                     found=", ".join(sorted(others)),
-                    hint="stop the other, or command.alone=false; one that was killed is forgotten"
+                    hint="stop the other, or command.exclusive=false; a killed one is forgotten"
                     " after 10 s",
                 )
 
@@ -251,19 +252,19 @@ class Node:
                 self.listeners.on_event("request", what)
 
     def _broken(self, error: Exception, number: int, unsent: Command | None) -> TickOutput:
-        """Whatever it was: come to rest, and say so if that can still be said."""
+        """Handle an error in a tick: bring the robot to rest and report the error."""
         self.record.problem = f"{type(error).__name__}: {error}"
         unwatched = isinstance(error, WatchdogLostError)
         reason = Reason.UNWATCHED if unwatched else Reason.BROKEN
         output = self.runtime.fail(number, unsent, reason)._replace(problem=self.record.problem)
         try:
             self._send(output.command)
-        except Exception as again:  # nothing can be sent: what is left is to go on trying
+        except Exception as again:  # the transport fails; the next tick tries again
             self.record.problem += f"; then {type(again).__name__}: {again}"
         return output
 
     def _send(self, command: Command | None) -> None:
-        motion = self.runtime.parts.safety.limiter.motion  # which the command is the end of
+        motion = self.runtime.parts.safety.limiter.motion  # the motion that ends at the command
         sends = command is not None and not self.dry_run
         self.guard.report(motion, sending=sends)
         if sends:
@@ -275,10 +276,10 @@ class Node:
 
 
 def warm_up_session(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Query:
-    """The bundle's policy, asked a few times, for the first answers take long.
+    """Return the bundle's policy after warm-up queries, because first inferences are slow.
 
     Raises:
-        BundleError: It is to go on from what is planned, and cannot.
+        BundleError: Inpainting is required, and the policy does not support it.
     """
     session, noise = bundle.session(inpaint=inpaint), np.random.default_rng(seed)
     zeros = zero_observation(bundle.manifest.contract)
@@ -288,7 +289,7 @@ def warm_up_session(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Quer
 
 
 def zero_observation(contract: Contract) -> dict[str, Values]:
-    """An observation of zeros: name → (1, To, …)."""
+    """Return an observation of zeros: name → (1, To, …)."""
     return {
         name: np.zeros((1, contract.obs_horizon, *spec.shape), spec.dtype)
         for name, spec in contract.obs.items.items()

@@ -1,7 +1,7 @@
-"""Who publishes what the robot's readings come from: one node a topic, unless it is said otherwise.
+"""Checks that each topic of readings has one publishing node, unless the topic is shared.
 
-Readings of two sources on one topic are mixed, and each of them can look right. Who publishes is
-asked of the transport, when a policy is to begin and from then on again and again.
+Readings of two sources on one topic are interleaved, and each of them can be plausible. The monitor
+asks the transport for the publishers at activation and repeatedly afterwards.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ REMEDY = "stop the others, or name the topic in shared_topics; a killed one is f
 
 
 def competing_publishers(kind: MsgType, ends: Iterable[Endpoint]) -> str:
-    """Whose the publishers of a topic are where there is more than one; else empty."""
+    """Return the publishing nodes of a topic if there are several; empty otherwise."""
     found = [end.node or "somebody" for end in ends if end.writes and end.type == kind.value]
     return f"{len(found)} nodes publish it: {', '.join(sorted(found))}" if len(found) > 1 else ""
 
 
 class PublisherMonitor:
-    """Of topics of readings.
+    """Monitors the publishers of the topics of readings.
 
     Args:
-        transport: That knows them.
-        topics: Topic → interface, of all that is read.
-        shared: Topics that several may publish on.
+        transport: Source of the endpoints.
+        topics: Topic → interface, for all readings.
+        shared: Topics with several allowed publishers.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PublisherMonitor:
         self.problem = ""
 
     def poll(self) -> str:
-        """Ask anew; says which topic has several, empty for none. From any thread."""
+        """Query the publishers; return the topics with several, empty for none. Thread-safe."""
         with self._lock:
             found = {
                 topic: competing_publishers(kind, self._transport.endpoints(topic))
@@ -52,7 +52,7 @@ class PublisherMonitor:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Ask again and again meanwhile, in a thread of its own."""
+        """Query repeatedly in a thread of its own, inside the context."""
         self._over.clear()
         thread = threading.Thread(target=self._watch, name="publishers", daemon=True)
         thread.start()
@@ -66,5 +66,5 @@ class PublisherMonitor:
         while not self._over.wait(_EVERY_S):
             try:
                 self.poll()
-            except Exception as error:  # not to know is no reason to go on
+            except Exception as error:  # unknown publishers are a problem
                 self.problem = f"who publishes is not known: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""A node with its recorder, from the beginning to the end of a run."""
+"""Attaches a recorder to a node for the duration of a run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 def recording_node(
     node: Node, bundle: Bundle, settings: DeploySettings
 ) -> Generator[FlightRecorder | None]:
-    """Record the node as its settings say; the request ``record`` keeps what a ring holds.
+    """Record the node according to its settings; the request ``record`` saves a ring's content.
 
     Args:
-        node: Which.
-        bundle: What it runs.
-        settings: What it runs by.
+        node: Node to record.
+        bundle: Its bundle.
+        settings: Its settings.
 
     Yields:
-        The recorder, None where nothing is to be recorded.
+        The recorder; None without recording.
 
     Raises:
         ConfigError: The folder cannot be written, or its disk is nearly full.
@@ -75,7 +75,7 @@ def _hear(recorder: FlightRecorder, topic: str, kind: MsgType) -> Callable[[Read
 def _about(
     node: Node, bundle: Bundle, settings: DeploySettings, origin: ClockOrigin
 ) -> dict[str, Any]:
-    """Whose recording it is, in full: it can be read where the bundle is not."""
+    """Return the full metadata of a recording, so that it is readable without the bundle."""
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -1,4 +1,4 @@
-"""What a node is asked to do: from any thread, granted in its loop between two ticks."""
+"""Requests to a node: submitted from any thread, granted in its loop between two ticks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from robo_rl_sim2real.transport.base import ServiceResponse
 Grant = Callable[[], None]
 
 PATIENCE_S = 1.0
-"""For how long whoever asks waits for the loop."""
+"""Time for which a caller waits for the loop."""
 
 _MOVES = frozenset({"activate", "home", "reset"})
-"""What lets a robot move, now or later."""
+"""Requests that let the robot move, now or later."""
 
 
 class Requests:
-    """Requests that wait for the loop, and what grants each.
+    """Queue of requests and the functions that grant them.
 
     Args:
-        grants: Request → what grants it; a ``RoboRlError`` refuses it.
-        stops: How often a stop was asked for so far. What was requested before the last one and
-            could set the robot going again is void.
+        grants: Request → function that grants it; a ``RoboRlError`` refuses it.
+        stops: Returns the number of stops so far. A request that can start motion is void if a stop
+            follows it.
     """
 
     def __init__(self, grants: Mapping[str, Grant], stops: Callable[[], int] = lambda: 0) -> None:
@@ -32,15 +32,15 @@ class Requests:
         self._grants, self._waiting = dict(grants), queue.SimpleQueue[_Request]()
 
     def register(self, what: str, grant: Grant) -> None:
-        """One more that can be asked for."""
+        """Add a request."""
         self._grants[what] = grant
 
     def submit(self, what: str) -> None:
-        """Ask, and do not wait for what becomes of it."""
+        """Submit a request without waiting for the result."""
         self._put(what)
 
     def submit_and_wait(self, what: str, patience_s: float = PATIENCE_S) -> ServiceResponse:
-        """Ask and wait for the answer; a request that nobody waits for any more is not granted."""
+        """Submit a request and wait for the result; a request that times out is withdrawn."""
         request = self._put(what)
         try:
             return request.answer.get(timeout=patience_s)
@@ -49,12 +49,12 @@ class Requests:
                 return ServiceResponse(
                     False, f"'{what}' was not granted within {patience_s:g} s: withdrawn"
                 )
-            return request.answer.get()  # it is being granted at this moment
+            return request.answer.get()  # the loop is granting it now
 
     def process_all(self) -> Iterator[tuple[str, str]]:
-        """Grant or refuse all that wait; gives each with why not, empty for granted.
+        """Grant or refuse all waiting requests; yield each with its problem, empty if granted.
 
-        Once it is not ``open`` any more nothing is granted, and only who asked is told.
+        Once ``open`` is false, no request is granted and only the callers receive the result.
         """
         while not self._waiting.empty():
             request = self._waiting.get()
@@ -62,7 +62,7 @@ class Requests:
                 continue
             try:
                 problem = self._granted(request)
-            except Exception as error:  # who asked must not wait for ever for a loop that broke
+            except Exception as error:  # the caller must not wait for a failed loop
                 request.answer.put(ServiceResponse(False, f"{type(error).__name__}: {error}"))
                 raise
             request.answer.put(ServiceResponse(not problem, problem or f"granted: {request.what}"))
@@ -92,12 +92,12 @@ class Requests:
 
 
 class _Request:
-    """One of them; belongs to the loop or goes back to who asked, whoever takes it first."""
+    """A request; either the loop or the caller claims it first."""
 
     def __init__(self, what: str, stops: int) -> None:
         self.what, self.stops, self.answer = what, stops, queue.SimpleQueue[ServiceResponse]()
         self._taken = threading.Lock()
 
     def claim(self) -> bool:
-        """Whether nobody took it before."""
+        """Claim the request; return whether it was unclaimed."""
         return self._taken.acquire(blocking=False)

@@ -1,4 +1,4 @@
-"""What others may ask of a node by services, where its transport has any."""
+"""Services of a node, on transports that have services."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def offer_services(
 ) -> str:
     """Serve ``~/activate``, ``~/home``, ``~/deactivate``, ``~/reset`` and ``~/stop``: Trigger.
 
-    Where the transport has a lifecycle of its own, that asks for the same things.
+    A transport with a ROS 2 lifecycle submits the same requests.
 
     Args:
-        transport: The node's.
-        requests: Its requests.
-        stop: What stops the robot; called at once and in the transport's thread, for it must work
-            where the loop hangs.
-        state: Of the policy.
+        transport: Transport of the node.
+        requests: Requests of the node.
+        stop: Stops the robot. The transport's thread calls it immediately, so it works even if the
+            loop hangs.
+        state: Returns the state of the policy.
 
     Returns:
-        A line on what is served, or on why nothing is.
+        A line on the services, or on why there are none.
     """
 
     def stopped() -> ServiceResponse:

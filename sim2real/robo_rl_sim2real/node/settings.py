@@ -1,6 +1,6 @@
-"""One file for all of a deployment: ``configs/deploy/*.yaml``, whatever the transport.
+"""Settings of a deployment: ``configs/deploy/*.yaml``, for every transport.
 
-What is left empty comes from the robot's description.
+Empty fields are taken from the robot's description.
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ class DeploySettings(ConfigModel):
     """A deployment.
 
     Args:
-        robot: What it runs on.
-        observe: Item of the observation → where it comes from.
-        joint_states: Topic on which the joints are measured; empty for the robot's.
-        ee_pose: Topic on which the end effector is, if it is commanded; empty for the robot's.
-        command: Where commands go.
+        robot: Robot to run on.
+        observe: Item of the observation → its source.
+        joint_states: Topic of the measured joints; empty for the robot's.
+        ee_pose: Topic of the end effector's pose, if it is commanded; empty for the robot's.
+        command: Where commands are sent.
         estop: Topic of the emergency stop: true presses it, false releases it.
-        estop_timeout_s: Age of what was last said there beyond which it counts as pressed; 0 where
-            nobody has to say anything.
+        estop_timeout_s: Age of the last emergency-stop message beyond which the stop counts as
+            pressed; 0 if no message is required.
         control: Topic of requests: ``activate``, ``deactivate``, ``reset``, ``stop`` …
-        state: Topic on which the state is said.
-        diagnostics: Topic on which health is said.
-        heartbeat: Topic on which the control loop says that it goes on.
-        start_pose: Pose from which the policy may begin; empty for the robot's home.
-        transport: How it talks.
-        inference: Whether the policy is asked within a tick or in a thread of its own.
+        state: Topic on which the state is published.
+        diagnostics: Topic on which the health is published.
+        heartbeat: Topic of the control loop's heartbeat.
+        start_pose: Pose near which the policy may start; empty for the robot's home.
+        transport: Transport of the node.
+        inference: Whether inference runs within a tick or in a thread of its own.
         lifecycle: Starting, resuming and ending.
-        safety: Thresholds.
-        plausibility: When a measurement is believed.
-        shared_topics: Topics of readings that several nodes may publish on.
+        safety: Safety thresholds.
+        plausibility: Thresholds of the plausibility of measurements.
+        shared_topics: Topics of readings with several allowed publishers.
         chunks: How chunks are merged.
-        teleop: Who may take over.
-        watchdog: Who stops the robot if this process dies or hangs.
-        cameras: When a picture is not worth acting on.
+        teleop: Teleoperation input.
+        watchdog: Watchdog that stops the robot if this process dies or hangs.
+        cameras: When an image is unusable.
         record: What is recorded.
     """
 
@@ -104,12 +104,12 @@ class DeploySettings(ConfigModel):
 
 
 class Wiring(NamedTuple):
-    """Topics in and out.
+    """Topics of a runtime.
 
     Args:
-        readings: Topic → interface, of all that is read.
-        command_topics: Where commands go.
-        preprocessors: Topic → what makes its pictures ready.
+        readings: Topic → interface, for all readings.
+        command_topics: Topics of commands.
+        preprocessors: Topic → preprocessor of its images.
     """
 
     readings: dict[str, MsgType]
@@ -126,21 +126,21 @@ def build_runtime(
     sends: bool = True,
     rivals: Callable[[], str] = lambda: "",
 ) -> tuple[Runtime, Wiring]:
-    """A runtime for a contract, and what it is to be connected with.
+    """Return a runtime for a contract, and its topics.
 
     Args:
-        settings: Of the deployment.
-        contract: The bundle's.
-        query: Its policy.
+        settings: Settings of the deployment.
+        contract: Contract of the bundle.
+        query: Policy of the bundle.
         now_s: Monotonic clock.
         sends: Whether commands reach the robot.
-        rivals: What is wrong with who publishes the readings, empty for nothing.
+        rivals: Returns the problem with the publishers of the readings; empty for none.
 
     Raises:
         BundleError: The bundle does not fit the robot.
-        ConfigError: An item of the observation has no source, a topic has two interfaces, ``start``
-            has another length, chunks are longer than their actions may be old, or the limiter is
-            too slow for the rate.
+        ConfigError: An item of the observation has no source, a topic has two interfaces,
+            ``start_pose`` has another length, chunks are longer than ``max_chunk_age_s``, or the
+            limiter is too slow for the rate.
     """
     robot: Robot = settings.robot.build()
     found, observer = command_spec(contract, robot), Observer(contract, settings.observe)
@@ -166,7 +166,7 @@ def build_runtime(
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     check_computable(safety.limits)
-    planner = _PLANNERS[settings.inference](query, now_s)  # last, for it may start a thread
+    planner = _PLANNERS[settings.inference](query, now_s)  # last, because it may start a thread
     parts = RuntimeParts(observer, planner, chunks, safety, life, teleop, witness)
     return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
 
@@ -213,11 +213,11 @@ def _check_age(settings: DeploySettings, contract: Contract) -> None:
 
 
 def _check_overlap(chunks: ChunkScheduler.Config, contract: Contract) -> None:
-    """What is to go on from a plan must have one: a chunk that is over leaves none."""
+    """Refuse inpainting if a chunk has no actions left when the next one is requested."""
     if chunks.uses_inpainting and contract.exec_horizon - chunks.prefetch_ticks >= contract.horizon:
         raise ConfigError(
             "chunks.merge: nothing is left of a chunk when the next one is asked for",
-            expected=f"chunks.ahead above {contract.exec_horizon - contract.horizon}",
+            expected=f"chunks.prefetch_ticks above {contract.exec_horizon - contract.horizon}",
             found=chunks.prefetch_ticks,
             hint="or a policy whose exec_horizon is below its horizon",
         )
@@ -228,5 +228,5 @@ def _start(settings: DeploySettings, found: CommandSpec) -> np.ndarray:
         return found.home
     if len(settings.start_pose) != len(found.names):
         expected = f"{len(found.names)} positions, of {', '.join(found.names)}"
-        raise ConfigError("start", expected=expected, found=len(settings.start_pose))
+        raise ConfigError("start_pose", expected=expected, found=len(settings.start_pose))
     return np.array(settings.start_pose)

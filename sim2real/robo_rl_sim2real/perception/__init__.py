@@ -1,1 +1,1 @@
-"""From readings and pictures to observations."""
+"""Conversion of readings and images to observations."""

@@ -1,7 +1,7 @@
-"""Is what a camera shows worth acting on: frozen, black, saturated, or another camera's picture.
+"""Detects unusable camera images: frozen, black, saturated, or duplicated from another camera.
 
-Times are seconds of one monotonic clock, taken when a picture arrived. What cannot be told from
-pictures alone is not judged: two cameras whose plugs were swapped show good pictures both.
+Times are arrival times in seconds of one monotonic clock. Faults that images alone cannot reveal
+are not detected: two cameras with swapped plugs both give good images.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from robo_rl.core.errors import SpecError
 from robo_rl_sim2real.messages.readings import Values
 
 _SAMPLE = 4
-"""Every so many rows and columns are looked at for light."""
+"""Stride of the rows and columns that are checked for exposure."""
 
 _MEMORY_S = 1.0
-"""For how long a picture is remembered, and a topic that showed another's is refused."""
+"""Time for which an image is remembered, and for which a duplicated topic is refused."""
 
 
 class _LastImage(NamedTuple):
-    """The newest picture of a topic: its digest, since when it is the same, and when it came."""
+    """The newest image of a topic: its digest, since when it is unchanged, and its arrival time."""
 
     digest: int
     since_s: float
@@ -32,14 +32,14 @@ class _LastImage(NamedTuple):
 
 
 class _Duplicate(NamedTuple):
-    """Another topic that showed the same, and when that was last seen."""
+    """Another topic with the same image, and the time of the last match."""
 
     topic: str
     stamp_s: float
 
 
 class CameraGuard:
-    """All cameras of a robot, judged together.
+    """Checks all cameras of a robot together.
 
     Args:
         cfg: See Config.
@@ -49,13 +49,13 @@ class CameraGuard:
         """Thresholds.
 
         Args:
-            frozen_timeout_s: Time for which the very same picture may come again and again; 0 for ever, as
-                a simulated camera's may, which has no noise.
-            dark_level: Brightness up to which a value is black, of 255.
-            saturation_level: Brightness from which a value is saturated.
-            blank_fraction: Share of values that are black, or saturated, in a picture that shows nothing.
-            fovy_tolerance: Difference of the vertical field of view from the one in ``robot.yaml``, as a
-                share of it, that is another calibration.
+            frozen_timeout_s: Time for which an identical image may repeat; 0 for no limit, as for a
+                simulated camera, which has no noise.
+            dark_level: Largest value that counts as black, of 255.
+            saturation_level: Smallest value that counts as saturated, of 255.
+            blank_fraction: Share of black or saturated values from which an image is unusable.
+            fovy_tolerance: Largest relative difference of the vertical field of view from the one
+                in ``robot.yaml``.
         """
 
         frozen_timeout_s: float = Field(default=0.5, ge=0.0)
@@ -71,7 +71,7 @@ class CameraGuard:
         self._double: dict[str, _Duplicate] = {}
 
     def check_not_frozen(self, topic: str, data: Values, stamp_s: float) -> None:
-        """A picture as it came, before it is decoded.
+        """Check an image before it is decoded.
 
         Raises:
             SpecError: It has been the same for longer than ``frozen_timeout_s``.
@@ -91,10 +91,10 @@ class CameraGuard:
             )
 
     def check_exposure(self, image: Values) -> None:
-        """A picture (H, W, C), uint8 or depth in m.
+        """Check an image (H, W, C), uint8 or depth in m.
 
         Raises:
-            SpecError: It is black, saturated, or measured no depth.
+            SpecError: It is black, saturated, or without depth.
         """
         cfg, seen = self.cfg, image[::_SAMPLE, ::_SAMPLE]
         if image.dtype != np.uint8:
@@ -109,13 +109,13 @@ class CameraGuard:
             raise SpecError(f"the picture is {what}", found=f"{100 * share:.0f} % of it")
 
     def check_not_duplicate(self, topic: str) -> None:
-        """After ``check_not_frozen``: it is no other camera's.
+        """Check that the image is not another camera's; call it after ``check_not_frozen``.
 
-        Not every picture of a camera is looked at, so that of two topics that show the same some
-        pictures have no double: one that had is enough for a while.
+        Not every image is checked, so some images of a duplicated topic have no match. One match
+        therefore counts for ``_MEMORY_S``.
 
         Raises:
-            SpecError: Another topic showed the same, byte for byte, within a second.
+            SpecError: Another topic had the same image, byte for byte, within a second.
         """
         ours = self._seen[topic]
         for other, recent in self._recent.items():

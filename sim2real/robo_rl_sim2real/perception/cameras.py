@@ -1,7 +1,7 @@
-"""From a picture as it came to the items of an observation that are made of it.
+"""Conversion of received images to items of the observation.
 
-An image is (H, W, C); an item's shape is the contract's. One topic may serve several items, each
-with a crop of its own.
+An image is (H, W, C); the contract gives an item's shape. One topic may serve several items, each
+with its own crop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from robo_rl_sim2real.perception.observer import Source
 
 
 class ImageItem(NamedTuple):
-    """An item made of a topic's pictures: its name, its spec, and the part that it shows."""
+    """An item made of a topic's images: its name, spec and crop."""
 
     name: str
     spec: TensorSpec
@@ -33,13 +33,13 @@ class ImageItem(NamedTuple):
 
 
 class ExpectedIntrinsics(NamedTuple):
-    """What a camera's calibration is to be.
+    """The expected calibration of a camera.
 
     Args:
         topic: Topic of sensor_msgs/msg/CameraInfo.
-        fovy: Vertical field of view of the policy's picture, in rad.
-        crop: The part that the policy sees.
-        tolerance: Share of ``fovy`` by which it may differ.
+        fovy: Vertical field of view of the policy's image, in rad.
+        crop: Part of the image that the policy receives.
+        tolerance: Largest relative difference from ``fovy``.
     """
 
     topic: str
@@ -49,13 +49,13 @@ class ExpectedIntrinsics(NamedTuple):
 
 
 class CameraPreprocessor:
-    """One topic's pictures.
+    """Processes the images of one topic.
 
     Args:
-        topic: Which.
-        views: Items that are made of them.
-        guard: Shared with the other cameras.
-        lens: None where nobody says how the camera is calibrated.
+        topic: Name of the topic.
+        views: Items that are made of its images.
+        guard: Camera guard, shared with the other cameras.
+        lens: Expected calibration; None without a calibration topic.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class CameraPreprocessor:
             self._amiss = SpecError("calibration: nothing was heard yet", where=lens.topic)
 
     def process(self, reading: Reading) -> Reading:
-        """A picture as a reading with a field for every view, as old as the picture.
+        """Return an image as a reading with a field per item and the image's time.
 
         Raises:
-            SpecError: It is damaged, of another size or type, or not worth acting on.
+            SpecError: The image is damaged, of another size or type, or unusable.
             DeviceError: It is compressed and OpenCV is not installed.
         """
         raw = reading.fields.get("image", reading.fields.get("data"))
@@ -91,7 +91,7 @@ class CameraPreprocessor:
         return Reading(fields, (), reading.stamp_s, sent_s=reading.sent_s)
 
     def on_camera_info(self, reading: Reading) -> None:
-        """Hear a camera's calibration; pictures of another than the policy's are refused."""
+        """Check a camera's calibration; images with another field of view are refused."""
         assert self.lens is not None
         self._amiss, lens = None, self.lens
         try:
@@ -110,15 +110,15 @@ class CameraPreprocessor:
 
 
 def field_of_view(k: Values, size: Values, crop: Crop | None) -> float:
-    """Vertical field of view of the part of a picture that ``crop`` names, in rad.
+    """Return the vertical field of view of the cropped image, in rad.
 
     Args:
         k: (3, 3) intrinsic matrix in pixels.
-        size: (height, width) of the pictures that it is of.
-        crop: None for all of it.
+        size: (height, width) of the images that it applies to.
+        crop: Part of the image; None for all of it.
 
     Raises:
-        SpecError: No calibration, or a crop beyond the picture.
+        SpecError: The camera has no calibration, or the crop exceeds the image.
     """
     height, width = int(size[0]), int(size[1])
     focal, centre = float(k[1, 1]), float(k[1, 2])
@@ -134,17 +134,17 @@ def make_preprocessors(
     robot: Robot,
     cfg: CameraGuard.Config,
 ) -> dict[str, CameraPreprocessor]:
-    """Topic → its eye, of all topics with pictures.
+    """Return the preprocessor of every topic with images.
 
     Args:
-        specs: The contract's items.
-        sources: Where they come from.
-        robot: Whose cameras they are.
+        specs: Items of the contract.
+        sources: Sources of the items.
+        robot: Robot with the cameras.
         cfg: Thresholds.
 
     Raises:
-        ConfigError: A crop or calibration of what is no picture, an item that is none, or a camera
-            that the robot does not have.
+        ConfigError: A crop or calibration of a topic without images, an item that is no image, or a
+            camera that the robot does not have.
     """
     for name, source in sources.items():
         if source.msg_type not in IMAGES and (source.crop or source.camera_info or source.camera):

@@ -1,7 +1,7 @@
-"""Where pictures become readings, in a thread of its own: neither ears nor control loop wait.
+"""Decodes images in a thread of its own, beside the transport and the control loop.
 
-The newest picture of a topic is what counts; one that came while another was made ready is left out
-if a still newer one came.
+Only the newest image of a topic counts. Images that arrive during processing are skipped if a newer
+one follows.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from robo_rl_sim2real.perception.cameras import CameraPreprocessor
 
 
 class ImageWorker:
-    """Between a transport and an inbox; what is no picture passes through at once.
+    """Passes readings from a transport to an inbox; only images go through the thread.
 
     Args:
-        eyes: Topic → what makes its pictures ready.
-        inbox: Where they go.
+        eyes: Topic → its preprocessor.
+        inbox: Destination of the readings.
     """
 
     def __init__(self, eyes: Mapping[str, CameraPreprocessor], inbox: Inbox) -> None:
@@ -36,7 +36,7 @@ class ImageWorker:
             self._thread.start()
 
     def put(self, topic: str, reading: Reading) -> None:
-        """Take what came on a topic."""
+        """Process a reading of a topic."""
         if topic not in self._works:
             self._inbox.put(topic, reading)
             return
@@ -45,7 +45,7 @@ class ImageWorker:
             self._changed.notify()
 
     def close(self) -> None:
-        """Let the thread end after the pictures that it has."""
+        """Stop the thread after the waiting images."""
         with self._changed:
             self._open = False
             self._changed.notify()
@@ -66,7 +66,7 @@ class ImageWorker:
                 self._make(topic, reading)
 
     def _make(self, topic: str, reading: Reading) -> None:
-        """Whatever is wrong with a picture, the next may be right."""
+        """Process a reading; an error is reported to the inbox, and the thread continues."""
         try:
             for work in self._works[topic]:
                 work(reading)

@@ -1,6 +1,6 @@
-"""JPEG and PNG to pixels: the size is read and judged before anything is decoded.
+"""Decodes JPEG and PNG; the size in the header is checked before decoding.
 
-OpenCV decodes; it is only imported when the first picture comes.
+OpenCV decodes; it is only imported at the first image.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from robo_rl.core.errors import DeviceError, SpecError
 from robo_rl_sim2real.messages.readings import Values
 
 MAX_PIXELS = 1 << 24
-"""More than any camera of a robot has: a picture that says so is not decoded."""
+"""Upper limit on the size of an image, above any robot's camera."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
@@ -24,12 +24,12 @@ _MILLIMETRE = np.float32(1e-3)
 
 
 class Header(NamedTuple):
-    """What a picture says of itself.
+    """The header of an image.
 
     Args:
         height: In pixels.
         width: In pixels.
-        bits: Of a channel.
+        bits: Bits per channel.
         grey: Whether it has one channel.
     """
 
@@ -40,14 +40,14 @@ class Header(NamedTuple):
 
 
 def decode(data: Values, format_: str) -> Values:
-    """A compressed picture as (H, W, 3) uint8 RGB, (H, W, 1) uint8, or (H, W, 1) float32 in m.
+    """Return a compressed image as (H, W, 3) uint8 RGB, (H, W, 1) uint8, or (H, W, 1) float32 in m.
 
     Args:
-        data: Its bytes.
-        format_: What sensor_msgs/msg/CompressedImage says of them.
+        data: Bytes of the image.
+        format_: ``format`` of its sensor_msgs/msg/CompressedImage.
 
     Raises:
-        SpecError: No picture, a damaged one, or one of an absurd size.
+        SpecError: It is no image, damaged, or too large.
         DeviceError: OpenCV is not installed.
     """
     if "compressedDepth" in format_:
@@ -61,15 +61,16 @@ def decode(data: Values, format_: str) -> Values:
         return (pixels * _MILLIMETRE)[..., None]
     if pixels.ndim == 2:
         return pixels[..., None]
-    # Who compressed pixels in the order RGB as if they were BGR says so; they come out so again.
+    # Some senders compress RGB values as if they were BGR, and declare it in the format. OpenCV
+    # then returns RGB.
     return pixels if "compressed rgb" in format_ else np.ascontiguousarray(pixels[..., ::-1])
 
 
 def read_header(data: bytes) -> Header:
-    """The header of a JPEG or PNG.
+    """Return the header of a JPEG or PNG.
 
     Raises:
-        SpecError: Neither, cut off, without pixels, or with more than ``MAX_PIXELS``.
+        SpecError: Neither format, cut off, without pixels, or with more than ``MAX_PIXELS``.
     """
     if data.startswith(_PNG):
         header = _png(data)
@@ -93,7 +94,7 @@ def _png(data: bytes) -> Header:
 
 
 def _jpeg(data: bytes) -> Header:
-    """From marker to marker up to that of the frame; and the picture must have its end."""
+    """Find the frame header from marker to marker, and require the end marker."""
     if not data.rstrip(b"\0").endswith(b"\xff\xd9"):
         raise SpecError(_DAMAGED, found="a JPEG without its end")
     at = 2
@@ -107,7 +108,7 @@ def _jpeg(data: bytes) -> Header:
 
 
 def _to_next(data: bytes, at: int, marker: int) -> int:
-    """Length of a marker's segment; 0xFF may be repeated before a marker."""
+    """Return the length of a marker's segment; 0xFF may be repeated before a marker."""
     if marker == 0xFF:
         return 1
     return 2 if marker in _ALONE else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
@@ -117,7 +118,7 @@ _DAMAGED = "a damaged compressed image"
 
 
 def _decoded(data: Values, header: Header) -> Values:
-    """(H, W, 3) BGR, or (H, W) of a grey one, of its own depth."""
+    """Return (H, W, 3) BGR, or (H, W) for a grey image, with its own bit depth."""
     cv2 = _opencv()
     colour = cv2.IMREAD_GRAYSCALE if header.grey else cv2.IMREAD_COLOR
     flags = cv2.IMREAD_UNCHANGED if header.grey and header.bits == 16 else colour

@@ -1,4 +1,4 @@
-"""From what a robot says to what a policy was trained on: names, order, history, types.
+"""Builds the policy's observations from readings: names, order, history and types.
 
 Shapes: To frames of history, the latest last. An observation has one row: (1, To, …).
 """
@@ -22,18 +22,19 @@ from robo_rl_sim2real.messages.readings import Inbox, Values, select_by_name
 
 
 class Source(ConfigModel):
-    """Where an item of the observation comes from: a field of a topic, or two items' difference.
+    """Source of an item of the observation: a field of a topic, or the difference of two items.
 
     Args:
-        topic: Which topic; empty for a difference.
-        msg_type: Its messages' interface.
-        field: Which field of its messages: ``position``, ``velocity``, ``rot6d``, ``data`` …
-        difference: (a, b): the item is item a less item b.
-        crop: [top, left, height, width] of the part of an image that is used; shares of the image
-            where none is above 1, else pixels. An image has no field to choose.
-        info: Topic of the calibration of an image's camera, if it is to be compared with the
-            robot's; it is a sensor_msgs/msg/CameraInfo.
-        camera: Which of the robot's cameras that is; the topic tells where it is the robot's own.
+        topic: Name of the topic; empty for a difference.
+        msg_type: Interface of its messages.
+        field: Field of its messages: ``position``, ``velocity``, ``rot6d``, ``data`` …; unused for
+            images.
+        difference: (a, b): the item is item a minus item b.
+        crop: [top, left, height, width] of the used part of an image; shares of the image if none
+            is above 1, else pixels.
+        camera_info: Topic of the camera's calibration, sensor_msgs/msg/CameraInfo, which is
+            compared with the robot's; empty for no comparison.
+        camera: Name of the robot's camera; empty if the topic is the robot's own.
     """
 
     topic: TopicName = ""
@@ -42,15 +43,16 @@ class Source(ConfigModel):
     difference: tuple[str, str] | None = None
     crop: Crop | None = None
     camera_info: TopicName = ""
+    """Topic of the ``CameraInfo``; empty for no check of the intrinsics."""
     camera: str = ""
 
 
 class Frame(NamedTuple):
-    """One moment.
+    """The items of the observation at one moment.
 
     Args:
-        items: Name → its array, as the contract's spec says.
-        stamp_s: When the oldest reading in it arrived.
+        items: Name → its array, as in the contract's spec.
+        stamp_s: Arrival time of the oldest reading in use.
     """
 
     items: dict[str, Values]
@@ -58,15 +60,14 @@ class Frame(NamedTuple):
 
 
 class Observer:
-    """Makes observations of readings.
+    """Builds observations from readings.
 
     Args:
-        contract: What the policy was trained on.
-        sources: Item → where it comes from; all of the contract's, and others that these follow
-            from.
+        contract: Contract of the policy.
+        sources: Item → its source, for all items of the contract and all operands of differences.
 
     Raises:
-        ConfigError: An item has no source, or a difference is of no items.
+        ConfigError: An item has no source, or an operand of a difference is missing.
     """
 
     def __init__(self, contract: Contract, sources: Mapping[str, Source]) -> None:
@@ -79,11 +80,11 @@ class Observer:
 
     @property
     def topics(self) -> dict[str, MsgType]:
-        """Topics that are needed, and their interfaces."""
+        """Required topics and their interfaces."""
         return {source.topic: source.msg_type for source in self.sources.values() if source.topic}
 
     def read_frame(self, inbox: Inbox) -> Frame | None:
-        """This moment; None where a topic was silent so far.
+        """Return the present frame; None if a topic is silent so far.
 
         Raises:
             SpecError: A reading does not fit.
@@ -99,10 +100,10 @@ class Observer:
         return Frame(items, min(stamps))
 
     def observation(self, frame: Frame, tick: int) -> dict[str, Values]:
-        """Name → (1, To, …): the history with this tick's frame as its latest.
+        """Return name → (1, To, …): the history with this tick's frame as its latest.
 
-        After a gap it begins anew, as an episode does: frames of other ticks than those just
-        before were never a history in training.
+        After a gap in ticks the history restarts, as in an episode. The policy has never seen a
+        history with gaps in training.
         """
         if tick != self._last + 1:
             self.reset_history()
@@ -113,14 +114,14 @@ class Observer:
         return {name: np.stack([f.items[name] for f in self._frames])[None] for name in self.specs}
 
     def reset_history(self) -> None:
-        """Begin a new history."""
+        """Restart the history."""
         self._frames.clear()
 
     def _value(self, name: str, spec: TensorSpec, inbox: Inbox, stamps: list[float]) -> Values:
         source = self.sources[name]
         if source.difference is not None:
             one, other = (self._value(item, spec, inbox, stamps) for item in source.difference)
-            if one.shape != other.shape:  # one number would pass for three
+            if one.shape != other.shape:  # broadcasting would hide it
                 what = " less ".join(f"'{item}'" for item in source.difference)
                 raise SpecError(f"obs '{name}', {what}", expected=one.shape, found=other.shape)
             return one - other
@@ -153,6 +154,6 @@ class Observer:
                 hint=did_you_mean(name, self.sources),
             )
         if source.difference is None and not source.topic:
-            raise ConfigError(f"observe.{name}", expected="a topic, or minus", found="neither")
+            raise ConfigError(f"observe.{name}", expected="a topic, or difference", found="neither")
         for item in source.difference or ():
             self._check(item, f"of which '{name}' is a difference", (*above, name))

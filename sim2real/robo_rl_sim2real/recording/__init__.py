@@ -1,1 +1,1 @@
-"""The flight recorder: what a node observed, inferred, asked for and sent, as a rosbag2."""
+"""The flight recorder: records observations, chunks, targets and commands as a rosbag2."""

@@ -1,4 +1,4 @@
-"""What waits to be recorded: bounded, and without a lock that a control loop could wait for."""
+"""A bounded queue of items to record, without a lock that could block the control loop."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _T = TypeVar("_T")
 
 
 class Backlog(Generic[_T]):
-    """From any threads to one. What does not fit is dropped and counted.
+    """A queue from any threads to one thread. Items beyond the limit are dropped and counted.
 
-    Each thread counts what it put for itself, so that no two write to one number.
+    Each thread has its own byte counter, so that no two threads write to one counter.
 
     Args:
-        limit_bytes: How much may wait.
+        limit_bytes: Limit on the size of the waiting items.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -27,11 +27,11 @@ class Backlog(Generic[_T]):
 
     @property
     def dropped(self) -> int:
-        """How many did not fit."""
+        """Number of dropped items."""
         return sum(list(self._dropped.values()))
 
     def put(self, item: _T, num_bytes: int) -> None:
-        """One more, of about that size."""
+        """Append an item of about that size."""
         who = get_ident()
         if sum(list(self._put.values())) - self._taken + num_bytes > self._limit:
             self._dropped[who] = self._dropped.get(who, 0) + 1
@@ -40,7 +40,7 @@ class Backlog(Generic[_T]):
         self._items.append((item, num_bytes))
 
     def pop(self) -> _T | None:
-        """The oldest; None where there is none. For one thread only."""
+        """Remove and return the oldest item; None without one. For one thread only."""
         try:
             item, num_bytes = self._items.popleft()
         except IndexError:

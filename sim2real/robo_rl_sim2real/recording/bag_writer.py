@@ -1,8 +1,8 @@
-"""A rosbag2 with MCAP storage that a killed writer leaves readable, up to its last flush.
+"""Writes a rosbag2 with MCAP storage that stays recoverable up to its last flush.
 
-rosbags closes a chunk at 1 MiB and writes the index at the end. Here ``flush`` closes the chunk and
-sees it onto the disk, so that what a kill cuts off is what came since; ``torn`` makes a whole bag
-of what such a file holds.
+rosbags closes a chunk at 1 MiB and writes the index at the end. ``flush`` closes the chunk and
+syncs it to the disk, so a killed process only loses later messages. ``recovery`` makes a complete
+bag of a truncated file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rosbags.typesys.store import Typestore
 
 from robo_rl_sim2real.recording.message_encoder import EncodedMessage
 
-_VERSION = 8  # of metadata.yaml: Iron and later read it
+_VERSION = 8  # of metadata.yaml, for Iron and later
 _NEVER = QosTime(0, 0)
 _LATCHED = Qos(
     QosHistory.KEEP_LAST,
@@ -46,12 +46,12 @@ class BagWriter:
     """A bag that is being written, in one thread.
 
     Args:
-        path: Folder to make.
+        path: Folder to create.
         store: Interfaces of its messages.
-        latched: Topics that who comes late is to hear the last of when it is played.
+        latched: Topics whose last message reaches late subscribers during playback.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The folder cannot be created.
     """
 
     def __init__(self, path: Path, store: Typestore, latched: tuple[str, ...] = ()) -> None:
@@ -65,20 +65,20 @@ class BagWriter:
         self._unflushed = False
 
     def write(self, message: EncodedMessage) -> None:
-        """One more message.
+        """Write a message.
 
         Raises:
-            OSError: The disk does not take it.
+            OSError: Writing to the disk fails.
         """
         way = self._ways.get(message.topic) or self._add(message)
         self._writer.write(way, message.time_ns, message.cdr)
         self._unflushed = True
 
     def flush(self) -> None:
-        """See what came so far onto the disk.
+        """Sync all messages to the disk.
 
         Raises:
-            OSError: It does not take it.
+            OSError: Writing to the disk fails.
         """
         storage: Any = self._writer.storage
         if self._unflushed:
@@ -91,12 +91,12 @@ class BagWriter:
         """Write index and metadata.
 
         Raises:
-            OSError: The disk does not take them.
+            OSError: Writing to the disk fails.
         """
         self._writer.close()
 
     def discard(self) -> None:
-        """Leave it as it is, whatever the disk says to that."""
+        """Abandon the bag as it is, without errors from the disk."""
         with contextlib.suppress(OSError):
             self._writer.abort()
 
@@ -113,5 +113,5 @@ class BagWriter:
 
 
 def _with_checksum(data: bytes) -> bytes:
-    """So that a changed bit is found by whatever reads it."""
+    """Compress with a checksum, so that readers detect changed bits."""
     return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1})

@@ -1,4 +1,4 @@
-"""What happened, as it waits to be recorded."""
+"""Items of the recorder's backlog: readings, ticks and events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MessageItem(NamedTuple):
 
 
 class EventItem(NamedTuple):
-    """Something that happened, and when."""
+    """An event and its time."""
 
     stamp_s: float
     event: str
@@ -31,14 +31,14 @@ Item = MessageItem | Tick | EventItem
 
 
 def stamp_of(item: Item) -> float:
-    """When it happened."""
+    """Return the time of an item."""
     if isinstance(item, MessageItem):
         return item.reading.stamp_s
     return item.began_s if isinstance(item, Tick) else item.stamp_s
 
 
 def size_of(item: Item) -> int:
-    """About how many bytes it holds."""
+    """Return the approximate size of an item in bytes."""
     if isinstance(item, MessageItem):
         reading = item.reading
         return _OVERHEAD + len(reading.wire) + sum(v.nbytes for v in reading.fields.values())

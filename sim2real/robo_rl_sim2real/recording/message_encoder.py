@@ -1,4 +1,4 @@
-"""From what happened to messages: the interfaces that any ROS tool knows.
+"""Encodes items as messages of standard ROS interfaces.
 
 Shapes: n joints, H actions of a chunk.
 """
@@ -22,7 +22,7 @@ DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 
 
 class EncodedMessage(NamedTuple):
-    """A message of a bag: where, of which interface, when (ns, see ``topics``), and its CDR."""
+    """A message of a bag: topic, interface, time in ns (see ``topics``), and CDR bytes."""
 
     topic: str
     interface: str
@@ -31,25 +31,25 @@ class EncodedMessage(NamedTuple):
 
 
 class ClockOrigin(NamedTuple):
-    """One moment on two clocks: monotonic, in s, and the wall's, in ns."""
+    """One moment on two clocks: monotonic, in s, and wall clock, in ns."""
 
     clock_s: float
     wall_ns: int
 
     def to_wall_ns(self, stamp_s: float) -> int:
-        """What the wall clock would say, had nobody set it since."""
+        """Return the wall-clock time of a monotonic time, without later wall-clock resets."""
         return self.wall_ns + round((stamp_s - self.clock_s) * 1e9)
 
 
 class MessageEncoder:
-    """Makes messages of what happened, one item after the other.
+    """Encodes items as messages, one after the other.
 
     Args:
         about: JSON for ``topics.RUN``.
         names: (n,) joints.
-        origin: Of the clocks.
-        health: Name → number or text, as it stands.
-        distro: ROS 2 distribution whose interfaces they are.
+        origin: Origin of the clocks.
+        health: Returns the present health, name → number or text.
+        distro: ROS 2 distribution of the interfaces.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class MessageEncoder:
         self._state, self._problem, self._said_s = "", "", -np.inf
 
     def about(self) -> EncodedMessage:
-        """What the recording is of."""
+        """Return the message with the metadata of the recording."""
         return self._text(topics.RUN, self.origin.clock_s, self._about)
 
     def messages(self, item: Item) -> Iterator[EncodedMessage]:
-        """The messages of an item."""
+        """Yield the messages of an item."""
         if isinstance(item, MessageItem):
             yield self._heard(item)
         elif isinstance(item, EventItem):
@@ -101,7 +101,7 @@ class MessageEncoder:
             yield self._diagnostics(at_s)
 
     def _changes(self, tick: Tick) -> Iterator[EncodedMessage]:
-        """What is different from the tick before."""
+        """Yield the changes since the previous tick."""
         state, problem = tick.output.state.value, tick.output.problem
         if state != self._state:
             yield self._event(tick.began_s, "state", state)
@@ -139,7 +139,7 @@ class MessageEncoder:
     def _array(
         self, topic: str, at_s: float, data: Values, labels: tuple[str, ...]
     ) -> EncodedMessage:
-        """With its shape, as a plain reading has none."""
+        """Return an array message with its shape, which a plain reading does not have."""
         make, sizes = self._dialect.message, data.shape
         dim = [
             make("std_msgs/msg/MultiArrayDimension")(
@@ -167,12 +167,12 @@ class MessageEncoder:
 
 
 def tick_fields(tick: Tick, origin: ClockOrigin) -> dict[str, Any]:
-    """What is said of a control period.
+    """Return the recorded fields of a control period.
 
-    ``tick``: its number; one that is missing was missed. ``state`` after it; ``reason`` why its
-    command is a way to rest, empty while it follows the policy; ``by`` whose command it is.
-    ``observed_ns``: when the oldest reading in use arrived. ``chunk``: where the policy answered,
-    the tick that the first action belongs to, and when the oldest reading arrived that it rests on.
+    ``tick``: number of the period; missing numbers are missed periods. ``state``: state after it.
+    ``reason``: why its command brings the robot to rest, empty while it follows the policy. ``by``:
+    source of the command. ``observed_ns``: arrival time of the oldest reading in use. ``chunk``: if
+    a chunk arrived, the tick of its first action and the arrival time of its oldest reading.
     """
     output, command = tick.output, tick.output.command
     fields: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""The recorder: hears all that a node tells, and writes it in a thread of its own.
+"""The flight recorder: receives a node's events and writes them in a thread of its own.
 
-It never delays the control loop. What happens is put on a bounded backlog; where it does not fit it
-is dropped, counted and told.
+It never delays the control loop. Events go to a bounded backlog; those that do not fit are dropped,
+counted and reported.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MB = 1_000_000
 
 
 class FlightRecorder:
-    """A listener of a node.
+    """Records a node's events; a ``Listener``.
 
     Args:
         cfg: See Config; not ``off``.
-        log: Makes messages of what it hears.
+        log: Encodes the events as messages.
         now_s: The node's clock.
 
     Raises:
@@ -49,15 +49,15 @@ class FlightRecorder:
         """What is recorded, and where.
 
         Args:
-            mode: ``full`` writes as it comes; ``ring`` keeps the last ``ring_s`` in memory and
-                writes them when a fault latches or on the request ``record``; ``off`` neither.
-            folder: Every recording is a folder in it.
-            ring_s: How much a ring keeps …
-            post_trigger_s: … and how much of what follows it writes, too.
-            ring_mb: How much a ring holds at most.
-            backlog_mb: How much may wait for the disk before it is dropped.
-            min_free_mb: How much is left free on the disk.
-            extra_topics: Topic → interface, of what is recorded though the policy does not need it.
+            mode: ``full`` writes continuously; ``ring`` keeps the last ``ring_s`` in memory and
+                writes them when a fault latches or on the request ``record``; ``off`` does neither.
+            folder: Folder of the recordings, one folder each.
+            ring_s: Time span that a ring keeps.
+            post_trigger_s: Time span after the trigger that a ring also writes.
+            ring_mb: Largest size of a ring.
+            backlog_mb: Largest size of the backlog; items beyond it are dropped.
+            min_free_mb: Free space that is left on the disk.
+            extra_topics: Topic → interface, for recorded topics that the policy does not need.
         """
 
         mode: Literal["off", "ring", "full"] = "off"
@@ -72,7 +72,7 @@ class FlightRecorder:
         )
 
         def with_folder(self, folder: str) -> FlightRecorder.Config:
-            """To that folder; in full unless it is to be a ring."""
+            """Return the config with that folder; mode ``off`` becomes ``full``."""
             mode = "full" if self.mode == "off" else self.mode
             return self.model_copy(update={"folder": folder, "mode": mode})
 
@@ -95,31 +95,31 @@ class FlightRecorder:
         self._thread.start()
 
     def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
-        """A reading."""
+        """Record a reading."""
         if reading.wire:
             reading = Reading({}, (), reading.stamp_s, reading.wire)
         self._put(MessageItem(topic, kind, reading))
 
     def on_tick(self, tick: Tick) -> None:
-        """A control period."""
+        """Record a control period."""
         self._put(tick)
 
     def on_event(self, event: str, what: str) -> None:
-        """Something else."""
+        """Record another event."""
         self._put(EventItem(self._now_s(), event, what))
 
     def save(self) -> None:
-        """Keep what a ring holds; from any thread."""
+        """Save the content of a ring; from any thread."""
         self._saves += 1
 
     def problems(self) -> list[str]:
-        """What was dropped, and why it stopped."""
+        """Return the number of dropped items, and why recording stopped."""
         dropped = self._backlog.dropped + self._lost
         found = [f"recording stopped: {self._problem}"] if self._problem else []
         return found + ([f"{dropped} not recorded"] if dropped else [])
 
     def close(self) -> None:
-        """Write what is left, and end."""
+        """Write the remaining items and stop."""
         self._open = False
         self._thread.join(timeout=30.0)
 
@@ -135,7 +135,7 @@ class FlightRecorder:
         return RingSink(self._log, self._name, cfg.ring_s, cfg.post_trigger_s, cfg.ring_mb * _MB)
 
     def _work(self) -> None:
-        """Until it is closed and nothing is left."""
+        """Write items until the recorder is closed and the backlog is empty."""
         flushed_s, saved = time.monotonic(), 0
         while True:
             last = not self._open
@@ -152,14 +152,14 @@ class FlightRecorder:
         self._guarded(lambda sink: sink.close())
 
     def _guarded(self, work: Callable[[Any], None]) -> None:
-        """Do it; what the disk refuses ends the recording and nothing else."""
+        """Run ``work``; an error ends the recording but not the node."""
         if self._sink is None:
             while self._backlog.pop() is not None:
                 self._lost += 1
             return
         try:
             work(self._sink)
-        except Exception as error:  # the robot goes on without its recorder
+        except Exception as error:  # the robot continues without its recorder
             reason = error.strerror if isinstance(error, OSError) else None
             self._problem = reason or f"{type(error).__name__}: {error}"
             self._sink.discard()
@@ -168,7 +168,7 @@ class FlightRecorder:
     def _drain(self, sink: Sink) -> None:
         while (item := self._backlog.pop()) is not None:
             sink.write(item)
-            time.sleep(0)  # lets the control loop have the interpreter
+            time.sleep(0)  # yields the interpreter to the control loop
 
     def _flush(self, sink: Sink) -> None:
         sink.flush()
@@ -180,7 +180,7 @@ class FlightRecorder:
             raise OSError(0, f"{free // _MB} MB are free, {self.cfg.min_free_mb} are to stay so")
 
     def _name(self) -> Path:
-        """Of the next bag."""
+        """Return the path of the next bag."""
         stamp, number = self._stamp(), 0
         while (path := self.folder / (f"{stamp}-{number}" if number else stamp)).exists():
             number += 1

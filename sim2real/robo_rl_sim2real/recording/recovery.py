@@ -1,8 +1,7 @@
-"""Recordings whose writer was killed: told from whole ones, and made whole beside them.
+"""Detects truncated recordings of a killed writer and recovers their complete records.
 
-A file of MCAP is a magic, then records of an opcode, a length and so many bytes; the last is the
-footer, and the magic again. What was cut off while it was written has no footer, and maybe half of
-a record at its end.
+An MCAP file consists of a magic, records (opcode, length, data), a footer record, and the magic
+again. A truncated file has no footer and possibly an incomplete last record.
 
 Source: MCAP format specification, https://mcap.dev/spec.
 """
@@ -34,37 +33,37 @@ _BLOCK = 1 << 20
 
 
 def mcap_files(bag: Path) -> list[Path]:
-    """The files of a bag in MCAP, in order of their names."""
+    """Return the MCAP files of a bag, in order of their names."""
     return [bag] if bag.suffix == ".mcap" else sorted(bag.glob("*.mcap"))
 
 
 def is_truncated(bag: Path) -> bool:
-    """Whether a bag in MCAP was never closed, or was cut off."""
+    """Return whether a bag in MCAP was never closed, or is truncated."""
     files = mcap_files(bag)
     unclosed = bag.is_dir() and not (bag / "metadata.yaml").exists()
     return bool(files) and (unclosed or any(not _closed(file) for file in files))
 
 
 def recovered_path(bag: Path) -> Path:
-    """Where what is whole of a torn bag is written."""
+    """Return the path of a truncated bag's recovered copy."""
     return bag.with_name(f"{bag.stem}-mended")
 
 
 def recover_bag(bag: Path, out: Path) -> int:
-    """Write what is whole of a torn bag to a bag of its own; the torn one stays as it is.
+    """Write the complete records of a truncated bag to a new bag; the old one stays unchanged.
 
-    Topics of interfaces that are not ROS 2's own are left out. ``out`` appears once it is complete;
-    a try that fails leaves nothing.
+    Topics whose interfaces are not ROS 2's own are skipped. ``out`` appears once it is complete; a
+    failed attempt leaves nothing.
 
     Args:
-        bag: Which.
-        out: Folder to make.
+        bag: Truncated bag.
+        out: Folder to create.
 
     Returns:
         The number of messages.
 
     Raises:
-        DataError: Nothing of it is whole, ``out`` is there already, or it cannot be written.
+        DataError: No record is complete, ``out`` exists, or it cannot be written.
     """
     if out.exists():
         raise DataError("is there already", where=out, hint="remove it to mend the recording again")
@@ -111,7 +110,7 @@ def _closed(file: Path) -> bool:
 
 
 def _messages(file: Path, beside: Path) -> Generator[EncodedMessage]:
-    """Those of the whole records, as far as they can be read; ``beside`` is for a copy of them."""
+    """Yield the readable messages of the complete records; ``beside`` holds a temporary copy."""
     with tempfile.TemporaryDirectory(dir=beside) as folder:
         cut = Path(folder, "cut.mcap")
         if not _copy_whole(file, cut):
@@ -121,7 +120,7 @@ def _messages(file: Path, beside: Path) -> Generator[EncodedMessage]:
             reader.open()
             for way, time_ns, cdr in reader.messages_scan(reader.connections):
                 yield EncodedMessage(way.topic, way.msgtype, time_ns, bytes(cdr))
-        except Exception:  # of a power cut a record may be left whose bytes never came
+        except Exception:  # after a power cut, a record's data may be missing
             return
         finally:
             if reader.bio is not None:
@@ -129,7 +128,7 @@ def _messages(file: Path, beside: Path) -> Generator[EncodedMessage]:
 
 
 def _copy_whole(file: Path, cut: Path) -> bool:
-    """Copy what is whole and end it; whether there is anything."""
+    """Copy the complete records and append a footer; return whether there are any."""
     with file.open("rb") as source, cut.open("wb") as target:
         left = _whole_bytes(source)
         source.seek(0)
@@ -144,7 +143,7 @@ def _copy_whole(file: Path, cut: Path) -> bool:
 
 
 def _whole_bytes(source: BinaryIO) -> int:
-    """Up to where it consists of whole records of data."""
+    """Return the length of the complete data records at the start, in bytes."""
     size = source.seek(0, os.SEEK_END)
     source.seek(0)
     if source.read(len(_MAGIC)) != _MAGIC:
@@ -155,7 +154,7 @@ def _whole_bytes(source: BinaryIO) -> int:
         if len(head) < _HEAD.size:
             return begun
         opcode, length = _HEAD.unpack(head)
-        ends = opcode in (0x02, 0x0F)  # footer, end of data
+        ends = opcode in (0x02, 0x0F)  # footer and end of data
         if ends or begun + _HEAD.size + length > size:
             return begun
         source.seek(length, os.SEEK_CUR)

@@ -1,4 +1,4 @@
-"""Where a recording goes: to the disk as it comes, or into memory until it is wanted."""
+"""Sinks of a recording: directly to the disk, or a ring buffer in memory."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from robo_rl_sim2real.recording.topics import RUN
 
 
 class Sink(Protocol):
-    """Takes what happened, in one thread; whatever it does may raise an OSError."""
+    """Receives items in one thread; every method may raise an OSError."""
 
     def write(self, item: Item) -> None:
-        """One more."""
+        """Add an item."""
         ...
 
     def save(self) -> None:
-        """Keep what is in memory."""
+        """Save the items in memory."""
         ...
 
     def flush(self) -> None:
-        """See what came so far to where it belongs."""
+        """Sync all items to their destination."""
         ...
 
     def close(self) -> None:
-        """That was all."""
+        """Finish the recording."""
         ...
 
     def discard(self) -> None:
-        """Leave it as it is."""
+        """Abandon the recording as it is."""
         ...
 
 
 class DirectSink:
-    """To the disk as it comes.
+    """Writes items directly to the disk.
 
     Args:
-        log: Makes the messages.
-        name: Makes the name of a bag.
+        log: Encodes the messages.
+        name: Returns the path of a new bag.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The bag cannot be created.
     """
 
     def __init__(self, log: MessageEncoder, name: Callable[[], Path]) -> None:
@@ -59,34 +59,35 @@ class DirectSink:
         self._bag.flush()
 
     def write(self, item: Item) -> None:
-        """Write it."""
+        """Write an item."""
         for message in self._log.messages(item):
             self._bag.write(message)
 
     def save(self) -> None:
-        """It is kept already."""
+        """Do nothing, because all items are already written."""
 
     def flush(self) -> None:
-        """Onto the disk."""
+        """Sync the bag to the disk."""
         self._bag.flush()
 
     def close(self) -> None:
-        """Index and metadata."""
+        """Write index and metadata."""
         self._bag.close()
 
     def discard(self) -> None:
-        """It can be mended."""
+        """Abandon the bag; it can be recovered."""
         self._bag.discard()
 
 
 class RingSink:
-    """The last of it in memory, written when a fault latches or when it is asked for.
+    """Keeps the latest items in memory and writes them after a fault or a request.
 
     Args:
-        log: Makes the messages.
-        name: Makes the name of a bag.
-        before_s: How much is kept; ``num_bytes``, likewise, whichever is less.
-        after_s: How much of what follows is written, too.
+        log: Encodes the messages.
+        name: Returns the path of a new bag.
+        before_s: Largest time span that is kept.
+        after_s: Time span after the trigger that is also written.
+        num_bytes: Largest size that is kept.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class RingSink:
         self._faulted = False
 
     def write(self, item: Item) -> None:
-        """Keep it, and forget what is too old."""
+        """Add an item and drop those beyond the limits."""
         self._items.append(item)
         self._size += size_of(item)
         self._now_s = max(self._now_s, stamp_of(item))
@@ -119,23 +120,26 @@ class RingSink:
             self._size -= size_of(self._items.popleft())
 
     def save(self) -> None:
-        """Write it, as soon as what follows is there."""
+        """Schedule writing, once the items of the next ``after_s`` are there."""
         self._due_s = min(self._due_s, self._now_s + self._after_s)
 
     def flush(self) -> None:
-        """Nothing is on its way."""
+        """Do nothing, because no item is half-written."""
 
     def close(self) -> None:
-        """What was to be written is written now."""
+        """Write the items if writing is scheduled."""
         if self._due_s < np.inf:
             self._write()
 
     def discard(self) -> None:
-        """Forget it."""
+        """Drop all items."""
         self._items.clear()
 
     def _is_too_much(self) -> bool:
-        """More is kept while it is to be written: what came before is not to be lost."""
+        """Return whether the oldest item is beyond the limits.
+
+        The limits are larger while writing is scheduled.
+        """
         kept_s = self._before_s + (self._after_s if self._due_s < np.inf else 0.0)
         return self._size > self._limit or self._now_s - stamp_of(self._items[0]) > kept_s
 
@@ -147,7 +151,7 @@ class RingSink:
             for item in self._items:
                 for message in self._log.messages(item):
                     bag.write(message)
-                time.sleep(0)  # lets the control loop have the interpreter
+                time.sleep(0)  # yields the interpreter to the control loop
             bag.close()
         except OSError:
             bag.discard()

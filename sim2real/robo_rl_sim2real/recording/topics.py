@@ -1,38 +1,41 @@
-"""Topics of a recording, besides those that the readings came on.
+"""Topics of a recording, in addition to those of the readings.
 
-All that belongs to one control period has one time, when it began; a reading has the time at which
-it arrived. Times are those of the node's monotonic clock, set to the wall clock once, when the
-recording began, so that no later jump of the wall clock reorders anything.
+All messages of a control period have the time of its start; a reading has its time of arrival.
+Times are of the node's monotonic clock, aligned with the wall clock once, at the start of the
+recording. Later jumps of the wall clock therefore reorder nothing.
 
-What was sent is said here and not on the controller's topic: a recording that is played back must
-not move a robot.
+Commands are recorded on a topic of their own and not on the controller's topic, so that playback of
+a recording cannot move a robot.
 """
 
 FORMAT = "robo-rl/recording"
 VERSION = 1
-"""Of what ``RUN`` says, and of the topics with it."""
+"""Version of the content of ``RUN`` and of the topics."""
 
 RUN = "/robo_rl/run"
 """``std_msgs/String``, latched: JSON of the bundle, its contract, the settings and the clock."""
 
 TICK = "/robo_rl/tick"
-"""``std_msgs/String``: JSON of a control period, see ``log.tick_fields``."""
+"""``std_msgs/String``: JSON of a control period, see ``message_encoder.tick_fields``."""
 
 CHUNK = "/robo_rl/chunk"
-"""``std_msgs/Float64MultiArray`` (H, A): what the policy answered; the tick says which it is of."""
+"""``std_msgs/Float64MultiArray`` (H, A): the policy's chunk; the tick gives its first tick."""
 
 ASKED = "/robo_rl/asked"
-"""``sensor_msgs/JointState``: what the policy asked for."""
+"""``sensor_msgs/JointState``: the policy's target."""
 
 SENT = "/robo_rl/sent"
-"""``sensor_msgs/JointState``: what was sent."""
+"""``sensor_msgs/JointState``: the command that was sent."""
 
 CLAMPED = "/robo_rl/clamped"
-"""``std_msgs/Float64MultiArray`` (A,): how far what was sent is from what was asked for."""
+"""``std_msgs/Float64MultiArray`` (A,): distance between the command and the target."""
 
 EVENT = "/robo_rl/event"
-"""``std_msgs/String``: JSON ``{"event": …, "what": …}``: ``state``, ``request``, ``refused``,
-``problem``, ``control`` (who commands from here on: ``policy`` or ``human``)."""
+"""``std_msgs/String``: JSON ``{"event": …, "what": …}``.
+
+Events are ``state``, ``request``, ``refused``, ``problem`` and ``control`` (the new source of
+commands: ``policy`` or ``human``).
+"""
 
 HEALTH = "/robo_rl/health"
-"""``diagnostic_msgs/DiagnosticArray``, once a second."""
+"""``diagnostic_msgs/DiagnosticArray``, once per second."""

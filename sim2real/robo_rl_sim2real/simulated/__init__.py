@@ -1,1 +1,1 @@
-"""A simulated robot behind the real one's topics."""
+"""A simulated robot with the topics of the real one."""

@@ -1,8 +1,8 @@
-"""The cameras of a simulated robot, behind the image topics of the real one.
+"""Cameras of a simulated robot, with the image topics of the real one.
 
-A picture is drawn beside the world, which goes on meanwhile, and is sent a tick later with the time
-at which it was taken. It has no noise: a node that watches for frozen cameras takes a robot that
-stands still for one (``cameras.frozen_timeout_s=0``). Not a part of what is deployed.
+Images are rendered in parallel with the simulation and sent one tick later, with the time of
+capture. They have no noise, so a node with frozen-camera detection refuses a robot at rest (set
+``cameras.frozen_timeout_s=0``). This module is not deployed.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from robo_rl_sim2real.transport.base import SENSOR, Publisher, Transport
 
 
 class _PendingImages(NamedTuple):
-    """Pictures that are being drawn, and when they were taken."""
+    """Images that are being rendered, and their time of capture."""
 
     fetch: Callable[[], Mapping[str, Any]]
     at_s: float
 
 
 class SimCameras:
-    """Cameras of ``robot.yaml``, at their size and on their topics.
+    """Cameras of ``robot.yaml``, with their size and topics.
 
     Args:
         cfg: See Config.
-        world: What they see.
-        transport: Where pictures go.
+        world: World that is rendered.
+        transport: Transport of the images.
 
     Raises:
         ConfigError: The robot has no such camera, or it has no topic.
-        DeviceError: Nothing can be drawn on this machine.
+        DeviceError: This machine cannot render.
     """
 
     class Config(ConfigModel):
-        """Which cameras, none by default, and how often they take a picture."""
+        """Active cameras, none by default, and their rate."""
 
         names: tuple[str, ...] = ()
-        """Cameras that take pictures."""
+        """Names of the active cameras."""
         rate_hz: float = Field(default=20.0, gt=0.0)
-        """Pictures a second, in Hz."""
+        """Images per second, in Hz."""
 
     def __init__(self, cfg: Config, world: SimWorld, transport: Transport) -> None:
         self._world, self._period_s = world, 1.0 / cfg.rate_hz
@@ -64,20 +64,20 @@ class SimCameras:
         self._due_s = 0.0
 
     def tick(self, now_s: float) -> list[tuple[Publisher, Reading]]:
-        """Take pictures if it is time; returns those that were taken last, if any are new.
+        """Start rendering if an image is due; return the previous images if they are new.
 
         Raises:
-            DeviceError: What draws is gone.
+            DeviceError: The renderer has ended.
         """
         ready = self._fetch()
         if now_s >= self._due_s - 1e-9:
-            late = now_s - self._due_s >= self._period_s  # what was missed is not made up for
+            late = now_s - self._due_s >= self._period_s  # missed images are not caught up
             self._due_s = (now_s if late else self._due_s) + self._period_s
             self._taken = _PendingImages(self._world.start_render(), now_s)
         return ready
 
     def _fetch(self) -> list[tuple[Publisher, Reading]]:
-        """Waits until they are drawn, so that drawing must fit a tick: else the world lags."""
+        """Wait for the rendered images; rendering must fit in a tick, else the simulation lags."""
         if self._taken is None:
             return []
         taken, self._taken = self._taken, None
@@ -89,7 +89,7 @@ class SimCameras:
 
 
 def _reading(picture: Any, at_s: float) -> Reading:
-    """Of a picture (1, 3, H, W)."""
+    """Return the reading of an image (1, 3, H, W)."""
     image = picture[0].permute(1, 2, 0).contiguous().cpu().numpy()
     return Reading({"image": image}, (), at_s)
 

@@ -1,6 +1,6 @@
-"""The controllers of a simulated robot: what they make of messages, as positions by name.
+"""Command inputs of a simulated robot: conversion of messages to positions by name.
 
-Not a part of what is deployed.
+This module is not deployed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from robo_rl_sim2real.messages.readings import Reading, select_by_name
 Positions = dict[str, float]
 
 _TWIST_TIMEOUT_S = 0.1
-"""As MoveIt Servo's ``incoming_command_timeout``: a velocity that is older counts no more."""
+"""Velocity timeout, as MoveIt Servo's ``incoming_command_timeout``."""
 
 
 class CommandSubscription(NamedTuple):
-    """A controller.
+    """A command topic and its conversion to positions.
 
     Args:
-        topic: Where it hears commands.
-        kind: Their interface.
-        read: What one says; it raises SpecError if nothing can be made of it.
+        topic: Name of the topic.
+        kind: Interface of its messages.
+        read: Converts a message; raises SpecError if it is invalid.
     """
 
     topic: str
@@ -37,14 +37,15 @@ class CommandSubscription(NamedTuple):
 
 
 def command_subscriptions(robot: Robot, commanded: list[str]) -> Iterator[CommandSubscription]:
-    """Those of a robot that take positions; see ``Servo`` for velocities, ``Follower`` for ways.
+    """Yield the position inputs of a robot.
 
-    A forward controller takes an array in the task's order; a Cartesian one takes poses, and beside
-    it an array moves the rest.
+    ``TwistController`` handles velocities, ``TrajectoryController`` trajectories. A forward
+    controller takes an array in the task's order. A Cartesian controller takes poses, and a
+    separate array moves the remaining axes.
 
     Args:
         robot: The robot.
-        commanded: Names of what the task moves, in the order of its actions.
+        commanded: Names of the joints and axes that the task moves, in the order of its actions.
     """
     topics, hand = robot.topics, EePoseAxes.of(robot)
     if not {*commanded} & {*hand.names}:
@@ -75,10 +76,10 @@ def _pose(topic: str, hand: EePoseAxes) -> Callable[[Reading], Positions]:
 
 
 class TrajectoryController:
-    """What takes the joints along the last trajectory: straight from point to point, in its time.
+    """Moves joints along the last trajectory by linear interpolation between its points.
 
-    A trajectory takes the place of the one before, from where the joints were told to be then. Once
-    at its end it says nothing more.
+    A trajectory replaces the previous one and starts from the present targets. After its end it
+    gives no positions.
     """
 
     def __init__(self) -> None:
@@ -87,10 +88,10 @@ class TrajectoryController:
 
     @staticmethod
     def check(way: Reading) -> None:
-        """Refuse what is not finite or goes back in time.
+        """Refuse a trajectory that is not finite or whose times decrease.
 
         Raises:
-            SpecError: It is.
+            SpecError: The trajectory is invalid.
         """
         for name, values in way.fields.items():
             if not np.isfinite(values).all():
@@ -100,12 +101,12 @@ class TrajectoryController:
             raise SpecError("trajectory: times", expected="in order", found=found)
 
     def set_trajectory(self, way: Reading, came_s: float, at: Positions) -> None:
-        """A trajectory, while targets are ``at``; of joints that are not there nothing is made."""
+        """Start a trajectory from the targets ``at``; unknown joints are ignored."""
         self._way, self._began_s = way if len(way.fields["times"]) else None, came_s
         self._start = np.array([at.get(name, np.nan) for name in way.names])
 
     def positions(self, now_s: float) -> Positions:
-        """Where it takes the joints by now; nothing where there is no trajectory."""
+        """Return the present positions; empty without a trajectory."""
         if self._way is None:
             return {}
         times = np.concatenate([[0.0], self._way.fields["times"]])
@@ -118,10 +119,10 @@ class TrajectoryController:
 
 
 class TwistController:
-    """What makes positions of velocities: the last one counts until it is too old.
+    """Integrates velocities to positions; a velocity is valid until it times out.
 
     Args:
-        robot: One with a hand.
+        robot: A robot with an end effector.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -130,21 +131,21 @@ class TwistController:
         self._came_s = -np.inf
 
     def set_twist(self, twist: Reading, came_s: float) -> None:
-        """A velocity."""
+        """Set the velocity."""
         self._twist, self._came_s = twist, came_s
 
     def check(self, twist: Reading) -> None:
-        """Refuse what is not finite or of another frame.
+        """Refuse a velocity that is not finite or in another frame.
 
         Raises:
-            SpecError: It is.
+            SpecError: The velocity is invalid.
         """
         self._hand.check_frame(twist, self._topic)
         for field in ("linear", "angular"):
             select_by_name(twist, field, (), self._topic)
 
     def positions(self, at: Positions, now_s: float, span_s: float) -> Positions:
-        """Where it takes the hand from targets ``at`` within ``span_s``; nothing if it is old."""
+        """Return the targets ``at`` moved by the velocity for ``span_s``; empty after a timeout."""
         if self._twist is None or now_s - self._came_s > _TWIST_TIMEOUT_S:
             return {}
         names = self._hand.names

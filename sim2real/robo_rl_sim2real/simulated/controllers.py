@@ -1,6 +1,6 @@
-"""The controllers of a simulated robot: they hear commands, and move it.
+"""Controllers of a simulated robot: they receive commands and move it.
 
-Not a part of what is deployed.
+This module is not deployed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ _Order = Callable[[float], None]
 
 
 class Controllers:
-    """All of a robot's; whoever was heard last has the say.
+    """All controllers of a robot; the latest command applies.
 
-    ``problem`` says why a command was dropped, ``no_action`` why nobody obeys goals.
+    ``problem`` is the reason for the last dropped command. ``no_action`` is the reason for a
+    missing action server.
 
     Args:
-        world: What is moved.
-        transport: By which commands come.
-        lag: Of commands.
-        rng: Draws lags.
-        clock: Monotonic.
-        post: Takes what is to be done between two steps of the world.
+        world: World to control.
+        transport: Transport of the commands.
+        lag: Network delay of commands.
+        rng: Random generator of the delays.
+        clock: Monotonic clock.
+        post: Schedules a function between two steps of the world.
     """
 
     def __init__(
@@ -56,12 +57,12 @@ class Controllers:
         self._connect(transport)
 
     def reset(self) -> None:
-        """Forget what was said; what is under way was for the last episode."""
+        """Drop all commands, including delayed ones of the last episode."""
         self._into: NetworkDelay[_Order] = NetworkDelay(self._lag, self._rng)
         self._servo, self._follower = TwistController(self._world.robot), TrajectoryController()
 
     def step(self, now_s: float) -> None:
-        """Obey what is due by now."""
+        """Apply the commands that are due by now."""
         self._obey(self._follower.positions(now_s))
         for order in self._into.due(now_s):
             order(now_s)
@@ -90,7 +91,7 @@ class Controllers:
             self.no_action = f"no action '{topics.follow_joint_trajectory}': {error}"
 
     def _hear(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:
-        """A controller drops what it can make nothing of."""
+        """Return a callback that drops invalid commands."""
         take = self._take(understand)
 
         def hear(reading: Reading) -> None:
@@ -102,7 +103,7 @@ class Controllers:
         return hear
 
     def _take(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:
-        """A goal of which nothing can be made is refused."""
+        """Return a callback that raises on an invalid command, so that its goal is refused."""
 
         def take(reading: Reading) -> None:
             order, came_s = understand(reading), self._clock.now_s()

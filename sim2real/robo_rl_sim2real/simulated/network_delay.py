@@ -1,4 +1,4 @@
-"""What lies between one who says and one who hears: latency, jitter, loss."""
+"""Simulated network between sender and receiver: latency, jitter and loss."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _T = TypeVar("_T")
 
 
 class NetworkDelay(Generic[_T]):
-    """Messages on their way, by a clock that is handed in.
+    """A queue of delayed messages; the caller passes in the time.
 
     Args:
         cfg: See Config.
-        rng: Draws delays and losses.
+        rng: Random generator of delays and losses.
     """
 
     class Config(ConfigModel):
-        """How long messages take.
+        """Latency, jitter and loss.
 
         Args:
-            latency_s: Least delay.
-            jitter_s: A uniform draw up to this comes on top; messages may overtake each other.
-            loss: Share that never arrives.
+            latency_s: Smallest delay.
+            jitter_s: Upper bound of a uniform additional delay; messages may overtake each other.
+            loss: Share of lost messages.
         """
 
         latency_s: float = Field(default=0.0, ge=0.0)
@@ -41,13 +41,13 @@ class NetworkDelay(Generic[_T]):
         self._number = itertools.count()
 
     def put(self, message: _T, now_s: float) -> None:
-        """Send one off."""
+        """Send a message."""
         if self.rng.random() >= self.cfg.loss:
             due_s = now_s + self.cfg.latency_s + self.cfg.jitter_s * self.rng.random()
             heapq.heappush(self._under_way, (due_s, next(self._number), message))
 
     def due(self, now_s: float) -> list[_T]:
-        """What has arrived by now, in the order of arrival."""
+        """Return the messages that have arrived by now, in the order of arrival."""
         found: list[_T] = []
         while self._under_way and self._under_way[0][0] <= now_s + 1e-9:
             found.append(heapq.heappop(self._under_way)[2])

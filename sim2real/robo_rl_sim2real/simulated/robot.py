@@ -1,8 +1,8 @@
-"""A simulated robot behind exactly the topics of the real one.
+"""A simulated robot with exactly the topics of the real one.
 
-Joint states, poses and pictures out, commands of a forward position controller, a trajectory or a
-Cartesian controller in, the last of which stays: what is tried on it is what runs on the robot. Not
-a part of what is deployed.
+It publishes joint states, poses and images. It receives commands of a forward position controller,
+a trajectory controller or a Cartesian controller; the last command stays in effect. The same node
+therefore runs on it and on the real robot. This module is not deployed.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher,
 
 
 class SimRobot:
-    """A world on a transport.
+    """A simulated world on a transport.
 
-    Requests on the topic ``control``: ``reset`` begins the next episode. What became of the last
-    one is said on ``episode`` as JSON: ``{"episode": 3, "over": true, "success": true}``.
+    The request ``reset`` on the topic ``control`` starts the next episode. The outcome of each
+    episode is published on ``episode`` as JSON: ``{"episode": 3, "over": true, "success": true}``.
 
-    ``outcomes`` has whether each episode that is over succeeded.
+    ``outcomes`` holds the success of each finished episode.
 
     Args:
         cfg: See Config.
-        world: What is simulated.
-        transport: Its own; closed with it.
-        clock: Monotonic.
+        world: World to simulate.
+        transport: The robot's own transport; closed with it.
+        clock: Monotonic clock.
     """
 
     class Config(ConfigModel):
-        """How it behaves.
+        """Rates, delays, noise and topics of the robot.
 
         Args:
-            rate_hz: How often the world goes on and readings are sent.
-            sensor_delay: Lag of readings.
-            command_delay: Lag of commands.
-            position_noise: Std of measured positions, in the joint's unit or m.
-            poses: Topic → name of a frame or object whose pose is sent; by default
+            rate_hz: Rate of the simulation's steps and of readings.
+            sensor_delay: Network delay of readings.
+            command_delay: Network delay of commands.
+            position_noise: Standard deviation of measured positions, in the joint's unit or m.
+            poses: Topic → name of the frame or object whose pose is published; by default
                 ``/<name>_pose`` for all that the task has.
-            cameras: Which of the robot's cameras take pictures.
-            seed: Of episodes, noise and lag.
+            cameras: Active cameras of the robot.
+            seed: Seed of episodes, noise and delays.
             control: Topic of requests.
             episode: Topic of outcomes.
         """
@@ -87,11 +87,11 @@ class SimRobot:
 
     @property
     def problem(self) -> str:
-        """What was last said to it that it can make nothing of; empty if all was well."""
+        """The last invalid request or command; empty for none."""
         return self._problem or self.controllers.problem
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Go on in real time until ``stop``, or until that is so."""
+        """Simulate in real time until ``stop``, or until ``until`` returns True."""
         for _ in self.ticks:
             self.tick(self.clock.now_s())
             if not self._running or until():
@@ -102,12 +102,12 @@ class SimRobot:
         self._running = False
 
     def close(self) -> None:
-        """Leave."""
+        """Close the transport and the world."""
         self.transport.close()
         self.world.close()
 
     def tick(self, now_s: float) -> None:
-        """Bring the world up to now, say how it is, and obey what was heard from here on."""
+        """Step the world, publish its state, and apply the received commands."""
         while not self._heard.empty():
             self._heard.get()()
         was_over = self.world.episode_over

@@ -1,6 +1,6 @@
-"""One simulated world of a task, as the robot in it would know it.
+"""One simulated world of a task, seen from its robot.
 
-Not a part of what is deployed: it needs torch and MuJoCo.
+This module is not deployed: it needs torch and MuJoCo.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from robo_rl_sim2real.messages.readings import Reading, Values
 
 
 class SimWorld:
-    """A world that goes on by ``dt_s`` at a time under the last command, until it is reset.
+    """A world that advances by ``dt_s`` per step under the last command, until it is reset.
 
-    An episode's time counts from its first command on: who commands it may take a while to come.
+    An episode's time starts at its first command, because the commanding node may start later.
 
     Args:
-        task: Task, and the robot in it.
-        backend: What computes the physics.
-        dt_s: A multiple of the physics step.
+        task: Task with its robot.
+        backend: Physics backend.
+        dt_s: Step, a multiple of the physics step.
 
     Raises:
-        ConfigError: It is not.
-        PluginError: The task does not keep what it promises.
+        ConfigError: ``dt_s`` is no multiple of the physics step.
+        PluginError: The task violates its specification.
     """
 
     def __init__(self, task: Task, backend: Backend, dt_s: float) -> None:
@@ -62,21 +62,21 @@ class SimWorld:
 
     @property
     def robot(self) -> Robot:
-        """The robot in it."""
+        """The robot of the task."""
         return self.task.robot
 
     @property
     def view(self) -> SimView:
-        """The world as it stands."""
+        """The present state of the world."""
         return replace(self._backend.view(), goal=self._goal)
 
     @property
     def episode_over(self) -> bool:
-        """Whether the episode has succeeded or has taken as long as it may."""
+        """Whether the episode has succeeded or has reached its time limit."""
         return self.success or self._steps * self.dt_s >= self.task.episode_s - 1e-9
 
     def reset(self, seed: int) -> None:
-        """A new episode; the robot stands still at its start until it is commanded."""
+        """Start a new episode; the robot rests at its start until the first command."""
         start = self.task.reset(1, torch.Generator().manual_seed(derive("sim robot", seed)))
         mocap = mocap_poses(self._model, start.goal, 1)
         first = torch.zeros(1, dtype=torch.int64)
@@ -89,10 +89,10 @@ class SimWorld:
         self._begun = False
 
     def command(self, positions: Mapping[str, float]) -> None:
-        """Targets of joints and axes by name; they stay until others come.
+        """Set targets of joints and axes by name; they stay in effect.
 
         Raises:
-            ConfigError: A joint that is not commanded here.
+            ConfigError: A joint is not commanded in this task.
         """
         names = self.commanded
         for name, value in positions.items():
@@ -104,10 +104,10 @@ class SimWorld:
         self._begun, self._ctrl = True, None
 
     def step(self) -> None:
-        """Go on by ``dt_s``.
+        """Advance by ``dt_s``.
 
-        What an action means is worked out when it comes and, as in training, every control period
-        from then on.
+        The task's control law runs when an action arrives and, as in training, every control period
+        afterwards.
         """
         if self._ctrl is None or self._held >= round(self.task.dt_s / self.dt_s):
             self._ctrl, self._held = self.task.control(self.view, self._act).unsqueeze(1), 0
@@ -118,26 +118,26 @@ class SimWorld:
 
     @property
     def targets(self) -> dict[str, float]:
-        """The last command."""
+        """The last command by name."""
         return dict(zip(self.commanded, self._act[0].tolist(), strict=True))
 
     def positions(self) -> dict[str, float]:
-        """Every joint's measured position, and the hand's axes' if it has any."""
+        """Return every joint's measured position, and the end-effector axes if there are any."""
         axes = (
             self._hand.numbers(Reading(self.pose("ee"), (), 0.0), "ee") if self._hand.names else ()
         )
         return self.joint_positions() | dict(zip(self._hand.names, map(float, axes), strict=True))
 
     def joint_positions(self) -> dict[str, float]:
-        """Every joint's measured position."""
+        """Return every joint's measured position."""
         return {j.name: self._sensor(f"{j.name}_pos") for j in self.robot.joints}
 
     def joint_velocities(self) -> dict[str, float]:
-        """Every joint's measured velocity."""
+        """Return every joint's measured velocity."""
         return {j.name: self._sensor(f"{j.name}_vel") for j in self.robot.joints}
 
     def pose(self, name: str) -> dict[str, Values]:
-        """Position and orientation (wxyz) of a named frame or object."""
+        """Return position and orientation (wxyz) of a named frame or object."""
         view = self.view
         pos, quat = (view.sensor(f"{name}_{part}")[0].numpy() for part in ("pos", "quat"))
         return {
@@ -146,27 +146,27 @@ class SimWorld:
         }
 
     def add_cameras(self, cameras: Sequence[CameraItem]) -> None:
-        """Have cameras to look through, from the next reset on.
+        """Add cameras, active from the next reset on.
 
         Raises:
             ConfigError: There is no such camera.
-            DeviceError: Nothing can be drawn on this machine.
+            DeviceError: This machine cannot render.
         """
         settings = CameraSettings(cameras=tuple(cameras))
         self._cameras = CameraSet(self.task.scene(), settings, self._backend, 1)
 
     def start_render(self) -> Pending:
-        """Begin to draw what the cameras see: item → (1, 3, H, W) uint8, when it is fetched."""
+        """Start rendering; fetching returns item → (1, 3, H, W) uint8."""
         assert self._cameras is not None
         return self._cameras.start(self._backend.view().qpos)
 
     def poses(self) -> list[str]:
-        """Names that have a pose."""
+        """Return the names that have a pose."""
         have = self.view.slices
         return [n.removesuffix("_quat") for n in have if n.endswith("_quat")]
 
     def close(self) -> None:
-        """Free the physics and the cameras."""
+        """Close the physics and the cameras."""
         self._backend.close()
         if self._cameras:
             self._cameras.close()

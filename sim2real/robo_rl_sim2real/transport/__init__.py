@@ -1,1 +1,1 @@
-"""How readings come in and commands go out: loopback, DDS, rclpy; one protocol, one contract."""
+"""Transports of readings and commands behind one protocol: loopback, DDS and rclpy."""

@@ -1,6 +1,6 @@
-"""What the node asks of a transport, whichever it is.
+"""The interface between the deployment node and its transports.
 
-Times are seconds of the machine's monotonic clock.
+Times are in seconds of the machine's monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 
 POLICY = "robo_rl"
-"""The policy's node, unless it is given another name; nodes beside it are ``robo_rl_…``."""
+"""Default name of the policy's node; the nodes beside it are named ``robo_rl_…``."""
 
 SEND_GOAL = "/_action/send_goal"
-"""What an action's name is followed by in that of the service that takes its goals."""
+"""Suffix that turns an action's name into the name of its send-goal service."""
 
 NO_TAKER = "nobody is there to take goals"
-"""A problem of who pursues an action."""
+"""The problem that a goal publisher reports while the action has no server."""
 
 Put = Callable[[Reading], None]
 Call = Callable[[], "ServiceResponse"]
 Ask = Callable[[str], "ServiceResponse"]
-"""A request by its name; waits until it is granted or refused."""
+"""Requests a lifecycle change by name; blocks until the change is granted or refused."""
 
 
 class ServiceResponse(NamedTuple):
-    """A service's answer: whether it was done, and what to say (std_srvs/srv/Trigger)."""
+    """The response of a service of type std_srvs/srv/Trigger: success flag and message."""
 
     success: bool
     message: str
@@ -39,10 +39,10 @@ class Qos(NamedTuple):
     """Quality of service.
 
     Args:
-        reliable: Whether what was lost is sent again. A reliable reader hears nothing from a
-            writer that is not.
-        latched: Whether who comes later hears the last one.
-        depth: How many are kept.
+        reliable: Whether lost messages are sent again. A reliable subscriber receives nothing from
+            a best-effort publisher.
+        latched: Whether a late subscriber receives the last messages (transient local durability).
+        depth: Number of messages that are kept.
     """
 
     reliable: bool = True
@@ -51,25 +51,25 @@ class Qos(NamedTuple):
 
 
 SENSOR = Qos(reliable=False)
-"""For readings: only the newest counts, and both kinds of writers are heard."""
+"""For readings: best effort, the newest only. It matches best-effort and reliable publishers."""
 
 COMMAND = Qos(depth=10)
-"""Reliable, one after the other: requests, the emergency stop."""
+"""Reliable with a queue of 10: requests and the emergency stop."""
 
 NEWEST = Qos()
-"""Reliable, the newest only: commands."""
+"""Reliable, the newest message only: commands."""
 
 LATCHED = Qos(latched=True)
-"""Reliable, and who comes later hears the last one: states, descriptions."""
+"""Reliable and kept for late subscribers: states and descriptions."""
 
 
 class Endpoint(NamedTuple):
-    """One end of a topic, of another node.
+    """A publisher or subscriber of another node on a topic.
 
     Args:
-        node: Whose it is, with its namespace; empty where that is not known.
+        node: Full name of its node, with the namespace; empty if unknown.
         type: Interface, such as ``sensor_msgs/msg/JointState``.
-        writes: Whether it publishes rather than hears.
+        writes: True for a publisher, False for a subscriber.
         qos: Its quality of service.
     """
 
@@ -80,7 +80,7 @@ class Endpoint(NamedTuple):
 
 
 def qos_incompatibility(writer: Qos, reader: Qos) -> str:
-    """Why a reader hears nothing from a writer, as ROS 2 has it; empty if it does."""
+    """Return why ROS 2 does not match this writer with this reader; empty if it does."""
     if reader.reliable and not writer.reliable:
         return "a reliable reader hears nothing from a best-effort writer"
     if reader.latched and not writer.latched:
@@ -89,12 +89,13 @@ def qos_incompatibility(writer: Qos, reader: Qos) -> str:
 
 
 class Publisher(Protocol):
-    """One topic's way out."""
+    """The publisher of one topic."""
 
     def send(self, reading: Reading) -> None:
-        """Publish; the header, where there is one, says by the wall clock when ``stamp_s`` was.
+        """Publish a reading.
 
-        0 is now.
+        If the message has a header, the header holds the wall-clock time that corresponds to
+        ``stamp_s``. A ``stamp_s`` of 0 means the present time.
         """
         ...
 
@@ -103,18 +104,19 @@ class Transport(Protocol):
     """Topics and services. Callbacks run in the transport's own thread and must be short."""
 
     def subscribe(self, topic: str, kind: MsgType, put: Put, qos: Qos = SENSOR) -> None:
-        """Hand every message of a topic to ``put``, stamped with when it arrived."""
+        """Pass every message of a topic to ``put``, stamped with its time of arrival."""
         ...
 
     def create_publisher(self, topic: str, kind: MsgType, qos: Qos = COMMAND) -> Publisher:
-        """Begin to publish on a topic."""
+        """Return a new publisher on a topic."""
         ...
 
     def create_goal_publisher(self, action: str) -> Publisher:
-        """Begin to send goals of an action, ``FOLLOW``: readings as of ``Kind.TRAJECTORY``.
+        """Return a publisher of goals of an action of type ``FOLLOW``.
 
-        Each takes the place of the one before, and none is waited for. That goals were refused, or
-        that nobody is there to take any, is among the ``problems``.
+        Its readings have the fields of ``MsgType.TRAJECTORY``. Each goal replaces the previous one,
+        and the publisher does not wait for results. ``problems`` reports refused goals and an
+        action without a server.
 
         Raises:
             ConfigError: This transport has no services, with the reason.
@@ -122,7 +124,7 @@ class Transport(Protocol):
         ...
 
     def create_goal_server(self, action: str, put: Put) -> None:
-        """Accept every goal of an action, ``FOLLOW``, and hand its trajectory to ``put``.
+        """Accept every goal of an action of type ``FOLLOW`` and pass its trajectory to ``put``.
 
         Raises:
             ConfigError: This transport has no services, with the reason.
@@ -130,9 +132,9 @@ class Transport(Protocol):
         ...
 
     def create_service(self, name: str, call: Call) -> None:
-        """Answer a service of type Trigger; ``~/`` stands for the node's own name.
+        """Serve a service of type Trigger; ``~/`` stands for the node's own name.
 
-        Each may wait for something: none keeps another, or a reading, from coming.
+        A call may block. It delays neither other calls nor readings.
 
         Raises:
             ConfigError: This transport has no services, with the reason.
@@ -140,48 +142,51 @@ class Transport(Protocol):
         ...
 
     def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
-        """Who else publishes and hears on a topic, as far as it was discovered up to now.
+        """Return the other nodes' publishers and subscribers of a topic that are discovered so far.
 
-        Of an action, by its name: who else pursues and obeys it.
+        Args:
+            topic: Name of the topic or action.
+            action: Whether ``topic`` names an action. Its clients count as publishers, its servers
+                as subscribers.
         """
         ...
 
     def call_service(self, name: str, patience_s: float = 2.0) -> ServiceResponse:
-        """Ask a service of type Trigger, and wait for the answer.
+        """Call a service of type Trigger and wait for the response.
 
         Raises:
             ConfigError: This transport has no services, with the reason.
-            RoboRlError: Nobody answered in time.
+            RoboRlError: There is no response in time.
         """
         ...
 
     def problems(self) -> list[str]:
-        """What keeps messages from arriving: endpoints whose QoS do not match, bad messages."""
+        """Return the problems that keep messages from arriving: incompatible QoS, bad messages."""
         ...
 
     def close(self) -> None:
-        """Leave."""
+        """Close all endpoints and leave the network."""
         ...
 
 
 @runtime_checkable
 class LifecycleTransport(Protocol):
-    """A transport whose nodes have a lifecycle of their own, that others look at and change."""
+    """A transport whose nodes have a ROS 2 lifecycle that other nodes can read and change."""
 
     def attach_lifecycle(self, ask: Ask, state: Callable[[], State]) -> None:
-        """Have changes from outside asked of the node, and its own changes shown."""
+        """Forward lifecycle requests from outside to ``ask`` and publish the node's own changes."""
         ...
 
 
 def full_name(name: str, node: str, namespace: str = "/") -> str:
-    """A name with its ``~/`` resolved: ``~/reset`` of the node ``arm`` is ``/arm/reset``."""
+    """Return a name with ``~/`` resolved: ``~/reset`` of the node ``arm`` is ``/arm/reset``."""
     if not name.startswith("~/"):
         return name
     return f"{namespace.rstrip('/')}/{node}/{name[2:]}"
 
 
 def no_service_message(name: str, patience_s: float) -> RoboRlError:
-    """The one line for a service that does not answer."""
+    """Return the error for a service that does not respond."""
     return RoboRlError(
         f"service '{name}': no answer within {patience_s:g} s",
         hint="is its node running, on this domain, with services?",
@@ -189,8 +194,8 @@ def no_service_message(name: str, patience_s: float) -> RoboRlError:
 
 
 def service_response(call: Call) -> ServiceResponse:
-    """What a service answers; an error in it is an answer too."""
+    """Return the response of a service call; an exception becomes an unsuccessful response."""
     try:
         return call()
-    except Exception as error:  # who asks is told; whatever broke must not take the server with it
+    except Exception as error:  # the caller gets the error, the server keeps running
         return ServiceResponse(False, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""A transport within one process: for tests, and for robots simulated in the same one."""
+"""A transport within one process, for tests and for robots simulated in that process."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class _Publication(NamedTuple):
 
 
 class Bus:
-    """What the transports of one process share; ROS 2's rules of who hears whom hold on it.
+    """The state that the transports of one process share; ROS 2's QoS matching rules hold on it.
 
     Args:
-        now_s: Monotonic clock that messages are stamped by.
+        now_s: Monotonic clock for the time stamps of messages.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -62,11 +62,11 @@ class Bus:
 
 
 class Loopback:
-    """A member of a bus; see ``Transport``.
+    """One participant of a bus; see ``Transport``.
 
     Args:
-        bus: Shared with whom it talks to.
-        node: Its name.
+        bus: Shared with the other participants.
+        node: Name of this participant.
     """
 
     def __init__(self, bus: Bus, node: str = "robo_rl") -> None:
@@ -113,14 +113,14 @@ class Loopback:
         self._services.append(name)
 
     def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
-        """See ``Transport``; members of a bus have no names."""
+        """See ``Transport``; endpoints on a bus have no node names."""
         ours = {id(end) for _, end in (*self._ears, *self._mouths)}
         with self.bus.lock:
             found = self._ends(f"{topic}{SEND_GOAL}", FOLLOW) if action else self._ends(topic)
         return [end for end, of in found if of not in ours]
 
     def _ends(self, topic: str, interface: str = "") -> list[tuple[Endpoint, int]]:
-        """Those of a topic, each with whose it is."""
+        """Return all endpoints of a topic, each with the identity of its object."""
         ends = [(False, ear) for ear in self.bus.ears[topic]]
         ends += [(True, mouth) for mouth in self.bus.mouths[topic]]
         return [
@@ -129,10 +129,10 @@ class Loopback:
         ]
 
     def call_service(self, name: str, patience_s: float = 2.0) -> ServiceResponse:
-        """See ``Transport``; runs in the caller's thread.
+        """See ``Transport``; the service runs in the caller's thread.
 
         Raises:
-            RoboRlError: Nobody has that service.
+            RoboRlError: The bus has no such service.
         """
         call = self.bus.services.get(full_name(name, self.node))
         if call is None:
@@ -168,7 +168,7 @@ class Loopback:
 
 
 class _TopicPublisher(ClosablePublisher[_Publication]):
-    """A publisher to all who hear it; nothing is shared with them."""
+    """A publisher that gives every matching subscriber its own copy of the values."""
 
     def __init__(self, bus: Bus, topic: str, mouth: _Publication) -> None:
         super().__init__(mouth)
@@ -185,12 +185,12 @@ class _TopicPublisher(ClosablePublisher[_Publication]):
         for ear in ears:
             try:
                 ear.put(sent)
-            except Exception as error:  # as in a transport: who hears badly is no matter of ours
+            except Exception as error:  # a failing subscriber does not stop the publisher
                 self._bus.bad[self._topic] = f"{type(error).__name__}: {error}"
 
 
 def _deaf(mouth: _Publication, ear: _Subscription) -> str:
-    """Why one does not hear the other, as ROS 2 has it; empty if it does."""
+    """Return why the subscriber does not match the publisher by ROS 2's rules; empty if it does."""
     if mouth.kind is not ear.kind:
         return f"type {ear.kind.value} here, {mouth.kind.value} there"
     return qos_incompatibility(mouth.qos, ear.qos)

@@ -1,4 +1,4 @@
-"""What publishers of every transport share: they end with it, and pursuits tell of their goals."""
+"""Publishers that every transport shares: closing, and the status of action goals."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import NO_TAKER
 
 EndT = TypeVar("EndT")
-"""What a transport sends with, such as a writer of DDS."""
+"""The transport's own endpoint, such as a DDS writer."""
 
 
 class ClosablePublisher(Generic[EndT]):
-    """A ``Publisher`` that refuses to send once its transport was closed.
+    """A ``Publisher`` that refuses to send after its transport is closed.
 
     Args:
-        end: What it sends with; let go when it is closed.
+        end: The transport's own endpoint. It is released on close.
     """
 
     def __init__(self, end: EndT) -> None:
@@ -26,7 +26,7 @@ class ClosablePublisher(Generic[EndT]):
         """See ``Publisher``.
 
         Raises:
-            RoboRlError: The transport was closed.
+            RoboRlError: The transport is closed.
         """
         end = self._end
         if end is None:
@@ -34,7 +34,7 @@ class ClosablePublisher(Generic[EndT]):
         self._publish(end, reading)
 
     def close(self) -> None:
-        """Send no more."""
+        """Release the endpoint; later calls of ``send`` fail."""
         self._end = None
 
     def _publish(self, end: EndT, reading: Reading) -> None:
@@ -42,11 +42,11 @@ class ClosablePublisher(Generic[EndT]):
 
 
 class GoalPublisher(ClosablePublisher[EndT]):
-    """A publisher of an action's goals, which counts those that were refused.
+    """A publisher of an action's goals that counts refused goals.
 
     Args:
-        action: Its name.
-        end: What it sends with.
+        action: The action's name.
+        end: The transport's own endpoint.
     """
 
     def __init__(self, action: str, end: EndT) -> None:
@@ -55,21 +55,21 @@ class GoalPublisher(ClosablePublisher[EndT]):
         self._sent = self._refused = 0
 
     def status(self) -> str:
-        """What is wrong, empty for nothing."""
+        """Return the problem with the goals; empty for none."""
         end = self._end
         if end is None:
             return ""
         try:
             self._hear(end)
-        except Exception as error:  # an answer that cannot be read is no reason to stop
+        except Exception as error:  # an unreadable response does not stop the node
             return f"an answer to a goal: {type(error).__name__}: {error}"
         if not self._has_taker(end):
             return NO_TAKER
         return f"{self._refused} goals of {self._sent} were refused" if self._refused else ""
 
     def _hear(self, end: EndT) -> None:
-        """Count the answers that came, where they do not come by themselves."""
+        """Count the responses that have arrived, on transports that poll for them."""
 
     def _has_taker(self, end: EndT) -> bool:
-        """Whether somebody is there to take goals."""
+        """Return whether the action has a server."""
         raise NotImplementedError

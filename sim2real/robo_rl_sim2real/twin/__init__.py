@@ -1,1 +1,1 @@
-"""The robot's twin: what is identified of it."""
+"""Identification of a robot's parameters for its simulation."""

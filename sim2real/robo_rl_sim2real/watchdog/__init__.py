@@ -1,1 +1,1 @@
-"""A process beside the policy's that brings the robot to rest when that one dies or hangs."""
+"""A separate process that brings the robot to rest if the policy's process dies or hangs."""

@@ -1,9 +1,9 @@
 """The watchdog's process; ``Watchdog`` starts it.
 
-    python -m robo_rl_sim2real.watchdog FILE    # an inherited file; its orders come on stdin
+    python -m robo_rl_sim2real.watchdog FILE    # an inherited file; the job comes on stdin
 
-It ends with 0 when the policy process has ended by itself while it sent no command, with 3 after it
-has stopped the robot. What a process that was killed leaves unfinished, it finishes.
+Exit status: 0 if the policy process ends by itself without sending commands, 3 after the watchdog
+has stopped the robot. The watchdog also finishes the outputs of a killed process.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from robo_rl_sim2real.watchdog.unfinished_outputs import finish_outputs
 
 _STOPPED = 3
 _READ_S = 1.0
-"""How long what is said is waited for."""
+"""Time limit for a message to the terminal."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Watch until the end of who started it."""
+    """Watch the parent process until it ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what is to end the policy must not end its guard
+        signal.signal(number, signal.SIG_IGN)  # a signal to the policy must not end its watchdog
     try:
         orders = WatchdogJob.model_validate_json(sys.stdin.read())
         policy = ProcessHandle(orders.pid)
-        if os.getppid() != orders.pid:  # it has gone, and its number may be another's by now
+        if os.getppid() != orders.pid:  # it is gone, and its pid may be reused
             return 0
         return _watch(
             orders, policy, HeartbeatMemory.map_file(int(words[0]), len(orders.limits["low"]))
@@ -71,7 +71,7 @@ def _watch(orders: WatchdogJob, policy: ProcessHandle, block: HeartbeatMemory) -
 
 
 def _saying(text: str) -> threading.Thread:
-    """Say it on a terminal that may be gone, or that nobody reads: nothing waits for that long."""
+    """Print in a thread, because the terminal may be gone or blocked."""
 
     def say() -> None:
         with contextlib.suppress(OSError):
@@ -83,4 +83,4 @@ def _saying(text: str) -> threading.Thread:
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # threads of a library do not keep it: nothing is left to do
+    os._exit(main(sys.argv[1:]))  # does not wait for the threads of libraries

@@ -1,4 +1,4 @@
-"""What is to be done about a policy process, by what is known of it: no clock, no process."""
+"""Decides what to do about a policy process from its known state, without a clock or process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from robo_rl_sim2real.watchdog.heartbeat import Heartbeat, Phase
 
 
 class ProcessState(Enum):
-    """How it is with a process, as the system knows it."""
+    """State of a process, as the operating system reports it."""
 
     RUNS = "runs"
     STOPPED = "stopped"
@@ -17,7 +17,7 @@ class ProcessState(Enum):
 
 
 class WatchdogAction(Enum):
-    """Go on watching, tell velocities to be zero meanwhile, leave, or stop the robot."""
+    """Continue watching, command zero velocities meanwhile, leave, or stop the robot."""
 
     WATCH = "watch"
     STAND = "stand"
@@ -26,17 +26,17 @@ class WatchdogAction(Enum):
 
 
 class Assessment(NamedTuple):
-    """What is to be done, and why."""
+    """The action and its reason."""
 
     action: WatchdogAction
     reason: str = ""
 
 
 class SilenceLimits(NamedTuple):
-    """For how long a process that runs may be silent while it sends commands.
+    """Time limits on the silence of a running process that sends commands.
 
     Args:
-        late_s: Age of its last command beyond which velocities are told to be zero.
+        late_s: Age of its last command beyond which zero velocities are commanded.
         hang_timeout_s: Silence beyond which it counts as hanging.
     """
 
@@ -45,10 +45,10 @@ class SilenceLimits(NamedTuple):
 
 
 class SilenceTimer:
-    """For how long a process has been silent, by the time in which the listener ran.
+    """Measures a process's silence in time that the listener was running.
 
-    A machine that stands still, or has no time for the listener, is no evidence against the other
-    side: of the time between two looks at most ``most_s`` counts.
+    A suspended machine, or a listener without CPU time, says nothing about the other process. At
+    most ``most_s`` of the time between two updates counts.
     """
 
     def __init__(self, most_s: float = 0.1) -> None:
@@ -56,11 +56,11 @@ class SilenceTimer:
         self._looked_s = self._silent_s = 0.0
 
     def update(self, number: int, now_s: float) -> float:
-        """Seconds without a new beat.
+        """Return the time without a new beat, in s.
 
         Args:
-            number: Of the last beat.
-            now_s: What time it is.
+            number: Number of the last beat.
+            now_s: Present time.
         """
         if number != self._number:
             self._number, self._silent_s = number, 0.0
@@ -77,19 +77,19 @@ def assess(
     silent_s: float,
     patience: SilenceLimits,
 ) -> Assessment:
-    """What is to be done about a policy process.
+    """Decide what to do about a policy process.
 
-    Only one that sends commands can do harm by falling silent: any other may take its time, and if
-    it dies nothing is left to do. One that is dead or stopped cannot come back by itself, so
-    nothing is waited for. One that runs may only be late: it is left alone until it hangs, for
-    whoever obeys positions stands at the last one anyway.
+    Only a process that sends commands can do harm by falling silent. Any other process may be slow,
+    and nothing is left to do if it dies. A dead or stopped process cannot resume, so the robot is
+    stopped at once. A running process may only be late. It is left alone until it hangs, because a
+    robot with position commands stays at the last one.
 
     Args:
-        beat: Its last; None where there was none.
-        life: How it is with it.
-        age_s: Of the last beat.
-        silent_s: For how long the process has been silent, see ``Silence``.
-        patience: With one that runs.
+        beat: Its last beat; None without one.
+        life: State of the process.
+        age_s: Age of the last beat.
+        silent_s: Silence of the process, see ``SilenceTimer``.
+        patience: Time limits for a running process.
     """
     if beat is None or beat.phase is not Phase.SENDING:
         ended = beat is not None and beat.phase is Phase.ENDED

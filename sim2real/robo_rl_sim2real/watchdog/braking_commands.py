@@ -1,4 +1,4 @@
-"""The way to rest from where another process left off, one command a control period.
+"""Braking commands from another process's last motion, one per control period.
 
 Shapes: n joints.
 """
@@ -16,24 +16,24 @@ from robo_rl_sim2real.watchdog.heartbeat import Heartbeat
 def braking_commands(
     beat: Heartbeat, limits: Limits, clock: Clock, final_hold_s: float
 ) -> Iterator[Motion]:
-    """Commands, each given when it is due: to rest, and for ``final_hold_s`` there.
+    """Yield commands to rest at the times they are due, then hold for ``final_hold_s``.
 
-    The first, at once, is the last one of who left off, who may have gone before it was sent; one
-    that was sent changes nothing by coming twice. Then the braking manoeuvre that it left open goes
-    on on its own grid of periods. If a period was missed meanwhile, the robot has stopped where it
-    was told to be, for a controller without commands stays there: then that is where it is held. To
-    set it going again just to brake it would be a jolt. The rule is that of the runtime.
+    The first command, without delay, is the last one of the dead process, which may have died
+    before sending it. Sending it twice has no effect. Then the braking manoeuvre continues on its
+    own grid of periods. If a period was missed, the robot has already stopped at the last command,
+    because a controller without commands holds its position. It is then held there, since
+    restarting the motion to brake it would cause a jolt. The runtime has the same rule.
 
     Args:
-        beat: The last.
-        limits: Of the joints; those that its motion was made within.
-        clock: Its time is that of the beat.
-        final_hold_s: For how long it is told to stay.
+        beat: Last beat.
+        limits: Limits of the joints, within which the motion was made.
+        clock: Clock of the beat's time.
+        final_hold_s: Duration of the hold at rest.
     """
     limiter, last, held = Limiter(limits, beat.motion.pos), 0, 0
     limiter.motion = beat.motion
-    if clock.now_s() - beat.time_s > limits.dt_s:  # the robot has stopped: what it was told of
-        limiter.restart(limiter.motion.pos)  # speed, too, must not set it going again
+    if clock.now_s() - beat.time_s > limits.dt_s:  # it has stopped
+        limiter.restart(limiter.motion.pos)  # a commanded velocity must not restart it
     yield limiter.motion
     for number in PeriodicTimer(limits.dt_s, clock, beat.time_s):
         if number - last > 1:

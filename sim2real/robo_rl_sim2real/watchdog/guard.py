@@ -1,4 +1,4 @@
-"""The policy process's side: it starts its watchdog, tells it of every command, relies on it."""
+"""The policy process's side of the watchdog: starts it, reports commands, and checks it."""
 
 from __future__ import annotations
 
@@ -22,56 +22,56 @@ from robo_rl_sim2real.watchdog.job import WatchdogJob
 from robo_rl_sim2real.watchdog.process import WITHOUT, ProcessHandle, require_pidfd
 
 _PATIENCE_S = 20.0
-"""For it to be ready: a second and a half on an idle machine."""
+"""Time limit for its start, which takes 1.5 s on an idle machine."""
 
 
 class MotionGuard(Protocol):
-    """Who stops the robot if this process cannot any more.
+    """Stops the robot if this process no longer can.
 
     Args:
-        writers: How many publishers it has on the topic of commands.
+        writers: Number of its publishers on a topic of commands.
     """
 
     writers: int
 
     def report(self, motion: Motion, *, sending: bool) -> None:
-        """That this is commanded next, or nothing is; every tick, before it is sent."""
+        """Report the next command, or that there is none; every tick, before it is sent."""
         ...
 
     def check(self) -> None:
-        """Be sure that the robot may move.
+        """Check that the robot may move.
 
         Raises:
-            WatchdogLostError: It may not: nobody would stop it.
+            WatchdogLostError: It may not, because the guard is lost.
         """
         ...
 
 
 class WatchdogLostError(DeviceError):
-    """Nobody would stop the robot if this process could not."""
+    """The guard is lost and cannot stop the robot."""
 
 
 class Unguarded:
-    """Nobody: for simulated robots, and for those who want it so."""
+    """No guard, for simulated robots or by configuration."""
 
     writers = 0
 
     def report(self, motion: Motion, *, sending: bool) -> None:
-        """Nobody hears it."""
+        """Do nothing, because there is no guard."""
 
     def check(self) -> None:
-        """Always."""
+        """Allow all motion."""
 
 
 class Watchdog:
     """A process that watches this one.
 
-    It has a session of its own, so that what ends this process by way of its terminal or its group
-    leaves it alone. Linux only.
+    It has a session of its own, so that signals to this process's terminal or process group do not
+    reach it. Linux only.
 
     Args:
         cfg: See Config.
-        orders: What it is told.
+        orders: Job description.
         now_s: The machine's monotonic clock.
 
     Raises:
@@ -81,15 +81,15 @@ class Watchdog:
     writers = 1
 
     class Config(ConfigModel):
-        """Whether there is one, and its patience.
+        """Whether there is a watchdog, and its time limits.
 
         Args:
-            enabled: Whether the robot moves only under its watch.
-            command_timeout_s: How late a command may be; later, what obeys velocities is told zero until the
-                next one. What obeys positions stands at the last command anyway.
-            hang_timeout_s: How late a command of a process that runs may be; later, that process counts as
-                hanging and is ended.
-            watchdog_timeout_s: For how long nothing may be heard of the watchdog itself while it runs.
+            enabled: Whether the robot moves only with a live watchdog.
+            command_timeout_s: Largest delay of a command. Beyond it, zero velocities are commanded
+                until the next command. Position controllers stay at the last command anyway.
+            hang_timeout_s: Largest delay of a command of a running process. Beyond it, the process
+                counts as hanging and is killed.
+            watchdog_timeout_s: Longest silence of the watchdog itself while it runs.
         """
 
         enabled: bool = True
@@ -115,16 +115,19 @@ class Watchdog:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id of the watchdog."""
         return self._process.pid
 
     def report(self, motion: Motion, *, sending: bool) -> None:
-        """See ``Guard``."""
+        """See ``MotionGuard``."""
         phase = Phase.SENDING if sending else Phase.SILENT
         self.block.policy.write(self._now_s(), phase, motion)
 
     def check(self) -> None:
-        """See ``Guard``. One that fell silent is ended, lest it comes back and takes over."""
+        """See ``MotionGuard``.
+
+        A silent watchdog is killed, so that it cannot resume and take control.
+        """
         if self._process.poll() is not None:
             raise WatchdogLostError(
                 "the watchdog ended", found=f"status {self._process.returncode}"
@@ -143,7 +146,7 @@ class Watchdog:
             )
 
     def close(self) -> None:
-        """It is not needed any more: the robot is not commanded, and will not be."""
+        """End the watchdog; the robot receives no further commands."""
         self.block.policy.write(self._now_s(), Phase.ENDED, self._still)
         try:
             self._process.wait(2.0)
@@ -174,7 +177,7 @@ def _start(orders: WatchdogJob, file: int) -> subprocess.Popen[bytes]:
         start_new_session=True,
     )
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # one that ended already is noticed soon
+    with contextlib.suppress(BrokenPipeError):  # ``_wait`` reports an early exit
         process.stdin.write(orders.model_dump_json().encode())
         process.stdin.close()
     return process

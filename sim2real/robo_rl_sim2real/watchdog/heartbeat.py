@@ -1,9 +1,9 @@
-"""What a process last did, where another one can read it after its death: beats in shared memory.
+"""Heartbeats in shared memory, which another process can read after the writer's death.
 
 A record, little endian: magic, version, phase, joints n, number, time in s; position, velocity and
-acceleration, n of each; the CRC-32 of all that. Records go to two places in turn and whole ones
-only are believed, of two the later: while one is being written the one before is still there, and
-who is killed half way through has not done yet what he was going to say.
+acceleration, n of each; the CRC-32 of all of these. Records alternate between two places. The
+reader takes the later of the complete records. While one record is written, the previous one stays
+readable. If the writer dies during a write, it has not yet acted on the incomplete record.
 
 Shapes: n joints.
 """
@@ -38,9 +38,10 @@ class Heartbeat(NamedTuple):
 
     Args:
         number: Counts from 1.
-        time_s: When, on the machine's monotonic clock.
+        time_s: Time on the machine's monotonic clock.
         phase: Whether commands are sent.
-        motion: Of the last command, each part (n,); it is sent just after the record was written.
+        motion: Motion of the last command, each field (n,); it is sent just after the record is
+            written.
     """
 
     number: int
@@ -50,11 +51,11 @@ class Heartbeat(NamedTuple):
 
 
 class HeartbeatBuffer:
-    """The beats of one process, in a part of a memory that it shares.
+    """The heartbeats of one process, in a part of a shared memory.
 
     Args:
-        memory: Shared, zeros at first.
-        start: Where the part begins.
+        memory: Shared memory, initially zero.
+        start: Offset of the part.
         joints: n.
     """
 
@@ -63,7 +64,7 @@ class HeartbeatBuffer:
         self._number, self._size = 0, _size(joints)
 
     def write(self, time_s: float, phase: Phase, motion: Motion = NO_MOTION) -> None:
-        """One more beat; for one writer only."""
+        """Write a beat; for one writer only."""
         self._number += 1
         head = _HEAD.pack(_MAGIC, _VERSION, phase, self._joints, self._number, time_s)
         body = head + np.concatenate(motion).astype("<f8").tobytes()
@@ -71,7 +72,7 @@ class HeartbeatBuffer:
         self._memory[at : at + self._size] = body + _SUM.pack(zlib.crc32(body))
 
     def read(self) -> Heartbeat | None:
-        """The last whole beat; None where there is none."""
+        """Return the last complete beat; None without one."""
         found = [beat for place in (0, 1) if (beat := self._read(self._place(place))) is not None]
         return max(found, key=lambda beat: beat.number, default=None)
 
@@ -90,11 +91,11 @@ class HeartbeatBuffer:
 
 
 class HeartbeatMemory(NamedTuple):
-    """Both sides' beats in one memory.
+    """The heartbeats of both processes in one memory.
 
     Args:
-        policy: The policy process's.
-        watchdog: The watchdog's.
+        policy: Heartbeats of the policy process.
+        watchdog: Heartbeats of the watchdog.
     """
 
     policy: HeartbeatBuffer
@@ -102,7 +103,7 @@ class HeartbeatMemory(NamedTuple):
 
     @classmethod
     def map_file(cls, file: int, joints: int) -> HeartbeatMemory:
-        """On an open file of at least ``size`` bytes."""
+        """Map an open file of at least ``size`` bytes."""
         memory = mmap.mmap(file, cls.size(joints))
         return cls(
             HeartbeatBuffer(memory, 0, joints), HeartbeatBuffer(memory, 2 * _size(joints), 0)
@@ -110,10 +111,10 @@ class HeartbeatMemory(NamedTuple):
 
     @staticmethod
     def size(joints: int) -> int:
-        """Bytes of a block."""
+        """Return the size of the memory in bytes."""
         return 2 * (_size(joints) + _size(0))
 
 
 def _size(joints: int) -> int:
-    """Bytes of a record."""
+    """Return the size of a record in bytes."""
     return _HEAD.size + 3 * 8 * joints + _SUM.size

@@ -1,4 +1,4 @@
-"""All that a watchdog is told, once, when it is started.
+"""The job description that a watchdog receives once, at its start.
 
 Shapes: n joints.
 """
@@ -19,12 +19,12 @@ from robo_rl_sim2real.watchdog.assessment import SilenceLimits
 
 
 class UnfinishedOutputs(ConfigModel):
-    """What a policy process leaves unfinished if it is killed.
+    """Outputs that a killed policy process leaves unfinished.
 
     Args:
-        health: File that it was to write its health to; empty for none.
-        recordings: Folder in which it records; empty for none.
-        since_s: Wall clock at its beginning: what is older there is not its own.
+        health: File for its health; empty for none.
+        recordings: Folder of its recordings; empty for none.
+        since_s: Wall-clock time of its start; older recordings are not its own.
     """
 
     health: str = ""
@@ -36,15 +36,15 @@ class WatchdogJob(ConfigModel):
     """What to watch, and how to stop the robot.
 
     Args:
-        pid: The policy process.
-        transport: How the robot is reached.
-        state: Topic on which the state is said.
-        command_topics: Where commands go.
-        limits: Name → (n,), and ``dt_s``, as of ``Limits``.
-        command_timeout_s: How late a command may be before velocities are told to be zero.
-        hang_timeout_s: How late before the process counts as hanging.
-        final_hold_s: How long a robot at rest is told to stay there.
-        unfinished: What the watchdog finishes in the place of a process that was killed.
+        pid: Policy process.
+        transport: Transport to the robot.
+        state: Topic on which the state is published.
+        command_topics: Topics of commands.
+        limits: Name → (n,) limits, and ``dt_s``, as in ``Limits``.
+        command_timeout_s: Delay of a command beyond which zero velocities are commanded.
+        hang_timeout_s: Delay beyond which the process counts as hanging.
+        final_hold_s: Duration of the hold at rest.
+        unfinished: Outputs that the watchdog finishes for a killed process.
     """
 
     pid: int
@@ -60,17 +60,17 @@ class WatchdogJob(ConfigModel):
 
     @property
     def joint_limits(self) -> Limits:
-        """The joints' limits."""
+        """Limits of the joints."""
         columns = {name: np.array(values) for name, values in self.limits.items()}
         return Limits(**columns, dt_s=self.dt_s)
 
     @property
     def silence_limits(self) -> SilenceLimits:
-        """With a process that runs."""
+        """Time limits for a running process."""
         return SilenceLimits(self.dt_s + self.command_timeout_s, self.dt_s + self.hang_timeout_s)
 
 
 def limits_by_name(limits: Limits) -> dict[str, tuple[float, ...]]:
-    """Limits as ``WatchdogJob`` has them."""
+    """Return limits in the format of ``WatchdogJob``."""
     names = ("low", "high", "velocity", "acceleration", "jerk")
     return {name: tuple(getattr(limits, name).tolist()) for name in names}

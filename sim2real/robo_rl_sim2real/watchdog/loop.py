@@ -1,7 +1,7 @@
-"""A watchdog's life: look, and once it has to, end the policy process and stop the robot.
+"""The watchdog's loop: watch the policy process; if necessary, kill it and stop the robot.
 
-A command that is late is no fault yet. Who obeys positions stands at the last one by then. Who
-obeys velocities goes on, and is told zero until the policy process is back.
+A late command is not yet a fault. A position controller stays at the last command. A velocity
+controller keeps moving, so it is commanded zero until the policy process resumes.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from robo_rl_sim2real.watchdog.process import ProcessHandle
 
 _LOOK_S = 0.005
 _FENCE_S = 0.02
-"""How long the end of the policy process is waited for before the robot is stopped anyway."""
+"""Time limit for the end of the policy process before the robot is stopped."""
 _WARM_UP = 20
 
 
 class StopPublishers(NamedTuple):
-    """What the robot and whoever listens are told by.
+    """Publishers that the watchdog stops the robot with.
 
     Args:
-        commands: Where they are sent from.
-        velocity_commands: Those of them that are obeyed as velocities.
-        state: Where the state is said.
+        commands: Publishers of commands.
+        velocity_commands: Those of velocity commands.
+        state: Publisher of the state.
     """
 
     commands: CommandPublishers
@@ -43,14 +43,14 @@ class StopPublishers(NamedTuple):
     state: Publisher
 
     def publish_state(self, state: State) -> None:
-        """The state."""
+        """Publish the state."""
         self.state.send(Reading({"data": np.asarray(state.value)}, (), 0.0))
 
 
 def open_stop_publishers(orders: WatchdogJob, transport: Transport) -> StopPublishers:
-    """All that will be needed, and used already: what is done first takes long.
+    """Return all publishers, warmed up because first messages are slow.
 
-    Commands are practised on a topic that no robot listens to.
+    The warm-up uses topics without subscribers.
     """
     still = Motion(*np.zeros((3, len(orders.limits["low"]))))
     topic = f"{orders.state}/watchdog_warms_up"
@@ -73,14 +73,14 @@ def run_watchdog(
     orders: WatchdogJob,
     clock: Clock,
 ) -> Assessment:
-    """Until there is something to do for good.
+    """Watch until the watchdog has to leave or stop the robot; return that assessment.
 
     Args:
-        block: Both sides' beats.
-        policy: Whose process is watched.
-        mouth: What velocities are told by while commands are late.
-        orders: What to watch for.
-        clock: The machine's.
+        block: Heartbeats of both processes.
+        policy: Watched process.
+        mouth: Publishers for zero velocities while commands are late.
+        orders: Job description.
+        clock: The machine's clock.
     """
     silence, stood_s, problem = SilenceTimer(), -np.inf, ""
     while True:
@@ -96,11 +96,11 @@ def run_watchdog(
 
 
 def _stand(mouth: StopPublishers, beat: Heartbeat | None) -> str:
-    """Zero to whoever obeys velocities; says what went wrong, and is tried again a period later."""
+    """Command zero velocities; return the problem. It is repeated one period later."""
     pos = np.zeros(0) if beat is None else beat.motion.pos
     try:
         mouth.velocity_commands.send(Motion(pos, np.zeros_like(pos), np.zeros_like(pos)))
-    except Exception as error:  # the watch goes on: the policy process may still die
+    except Exception as error:  # the policy process may still die
         return f"; velocities were not told to be zero: {type(error).__name__}: {error}"
     return ""
 
@@ -112,9 +112,9 @@ def stop_robot(
     orders: WatchdogJob,
     clock: Clock,
 ) -> str:
-    """End the policy process for good, then bring the robot to rest; says what went wrong.
+    """Kill the policy process, then bring the robot to rest; return the problem.
 
-    What it did last is read after its end: it may have gone on until then.
+    Its last beat is read after its end, because it may have run until then.
     """
     policy.kill(_FENCE_S)
     beat = block.policy.read()
@@ -127,6 +127,6 @@ def stop_robot(
             if not said:
                 mouth.publish_state(State.FAULTED)
                 said = True
-        except Exception as error:  # whatever it is: the next command may get through
+        except Exception as error:  # the next command may succeed
             problem = f"; {type(error).__name__}: {error}"
     return problem if policy.wait(0.0) else f"{problem}; the policy process has not ended yet"

@@ -1,4 +1,4 @@
-"""Another process, held by a handle that never means another one: Linux's pidfd."""
+"""A handle of another process that is safe against reused pids: Linux's pidfd."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _STOPPED = ("T", "t")
 class ProcessHandle:
     """A process that lives now.
 
-    A number is given to another process once its own is gone; what is killed by the handle is the
-    one that it was opened for, or nothing.
+    The system can reuse the pid of an ended process. Signals through the handle only reach the
+    process that it was opened for.
 
     Args:
-        pid: Its number.
+        pid: Process id.
 
     Raises:
-        DeviceError: There is no such process, or this system has no such handles.
+        DeviceError: There is no such process, or the system has no pidfd.
     """
 
     def __init__(self, pid: int) -> None:
@@ -37,24 +37,24 @@ class ProcessHandle:
         self._ended.register(self._handle, select.POLLIN)
 
     def state(self) -> ProcessState:
-        """How it is with it."""
+        """Return the state of the process."""
         if self.wait(0.0):
             return ProcessState.GONE
-        # Without /proc, or where it ended just now: the beats tell.
+        # Without /proc, or just after its end, the heartbeats decide.
         with contextlib.suppress(OSError, IndexError):
             if self._stat.read_text().rpartition(")")[2].split()[0] in _STOPPED:
                 return ProcessState.STOPPED
         return ProcessState.RUNS
 
     def wait(self, seconds: float) -> bool:
-        """Whether it ended, by then at the latest."""
+        """Wait until the process ends or the time is over; return whether it has ended."""
         return bool(self._ended.poll(1e3 * seconds))
 
     def kill(self, patience_s: float) -> bool:
-        """End it now, and wait for that so long; whether it has ended.
+        """Kill the process, wait at most ``patience_s``, and return whether it has ended.
 
-        On a busy machine, or if the kernel holds it up, that comes later. None of its own code is
-        run any more in any case, so that it does nothing of what it was about to do.
+        On a busy machine, or if the kernel is blocked, it ends later. In any case none of its own
+        code runs after the signal.
         """
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
@@ -65,10 +65,10 @@ WITHOUT = "watchdog.enabled=false does without it"
 
 
 def require_pidfd() -> None:
-    """Refuse a system that has none.
+    """Refuse a system without pidfd.
 
     Raises:
-        DeviceError: It has none.
+        DeviceError: There is no pidfd.
     """
     if not hasattr(os, "pidfd_open"):
         raise DeviceError("the watchdog needs Linux 5.3 or later", hint=WITHOUT)

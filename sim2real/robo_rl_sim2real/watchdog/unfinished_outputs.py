@@ -1,4 +1,4 @@
-"""What a policy process was to write at its end, written in its place when it was killed."""
+"""Finishes the outputs of a policy process that was killed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from robo_rl_sim2real.watchdog.job import UnfinishedOutputs
 
 
 def finish_outputs(estate: UnfinishedOutputs, what: str, beat: Heartbeat | None) -> list[str]:
-    """Mend its recordings and write its health; says what was written, and what could not be.
+    """Recover its recordings and write its health; return messages on successes and failures.
 
     Args:
-        estate: What there is to write.
-        what: What became of the process.
-        beat: Its last.
+        estate: Outputs to finish.
+        what: Description of the process's end.
+        beat: Its last beat.
     """
     recorded, said = _mended(estate) if estate.recordings else ([], [])
     if not estate.health:
@@ -34,14 +34,14 @@ def finish_outputs(estate: UnfinishedOutputs, what: str, beat: Heartbeat | None)
 
 
 def _health(what: str, ticks: int) -> dict[str, Any]:
-    """As far as it is known: null is what only that process knew."""
+    """Return the health as far as it is known; unknown values are null."""
     known = {"state": State.FAULTED.value, "reason": what, "ticks": ticks, "problem": what}
     return {**dict.fromkeys(Health._fields), **known, "ended": "killed"}
 
 
 def _mended(estate: UnfinishedOutputs) -> tuple[list[str], list[str]]:
-    """The whole recordings, and what is to be said of all."""
-    # Only now: the robot stands, and rosbags takes its time to be loaded.
+    """Return the complete recordings, and the messages on all recordings."""
+    # Imported after the robot stands still, because rosbags loads slowly.
     from robo_rl_sim2real.recording.recovery import is_truncated, recover_bag, recovered_path
 
     whole, said = list[str](), list[str]()

@@ -10,7 +10,7 @@ from launch_ros.substitutions import FindPackageShare
 
 
 def generate_launch_description() -> LaunchDescription:
-    """One managed node; it configures itself and waits to be activated."""
+    """Return one managed node, which configures itself and waits for activation."""
     arguments = {
         "bundle": ("", "Folder of an export bundle"),
         "settings": ("", "Settings of the deployment; the robot's and task's if left out"),
@@ -31,7 +31,7 @@ def generate_launch_description() -> LaunchDescription:
         name=chosen["name"],
         namespace=chosen["namespace"],
         output="screen",
-        sigterm_timeout="15",  # a robot in motion comes to rest first
+        sigterm_timeout="15",  # a moving robot comes to rest first
         parameters=[
             chosen["params"],
             {

@@ -1,4 +1,4 @@
-"""``ros2 run robo_rl_ros2 policy``: what ``robo-rl deploy`` does, told by ROS 2 parameters."""
+"""``ros2 run robo_rl_ros2 policy``: ``robo-rl deploy`` with ROS 2 parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLAGS = ("home", "activate", "dry_run")
 
 
 def main() -> None:
-    """Run until Ctrl-C or the shutdown transition; the process exits as ``robo-rl`` does."""
+    """Run until Ctrl-C or the shutdown transition, with the exit status of ``robo-rl``."""
     from robo_rl.__main__ import run
 
     sys.argv = ["robo-rl", *words(parameters(sys.argv), sys.argv[1:])]
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def parameters(args: Sequence[str]) -> dict[str, Any]:
-    """What ROS 2's arguments, files and overrides say, read by a node that is gone again."""
+    """Return the parameters in ROS 2's arguments, files and overrides, read by a temporary node."""
     from rclpy.context import Context
     from rclpy.node import Node
 
@@ -45,14 +45,14 @@ def parameters(args: Sequence[str]) -> dict[str, Any]:
 
 
 def words(chosen: dict[str, Any], ros_args: Sequence[str]) -> list[str]:
-    """The command line of ``robo-rl`` for these parameters.
+    """Return the command line of ``robo-rl`` for these parameters.
 
-    The transport takes ROS 2's arguments too, for names, namespaces and remappings are in them. It
-    reaches as far as ROS 2's environment says, and an override may still hold it to this machine.
+    The transport also receives ROS 2's arguments, which hold names, namespaces and remappings. Its
+    reach follows ROS 2's environment; an override can restrict it to this machine.
 
     Args:
-        chosen: As ``parameters`` gives them.
-        ros_args: As the process got them.
+        chosen: Parameters from ``parameters``.
+        ros_args: Arguments of the process.
     """
     listed = ",".join(_quoted(word) for word in ros_args)
     flags = [f"--{name.replace('_', '-')}" for name in _FLAGS if chosen[name]]
@@ -71,5 +71,5 @@ def words(chosen: dict[str, Any], ros_args: Sequence[str]) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """A word as YAML takes it, whatever is in it."""
+    """Return a word as a quoted YAML string."""
     return "'" + word.replace("'", "''") + "'"

@@ -65,6 +65,7 @@ class PushTConfig(TabletopConfig):
     min_rotation: float = Field(default=0.5, ge=0.3)
     max_rotation: float = math.pi
     episode_s: float = Field(default=15.0, gt=0)
+    """Time limit of an episode."""
     expert: PushExpertConfig = PushExpertConfig()
 
 

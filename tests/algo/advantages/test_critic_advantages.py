@@ -48,7 +48,7 @@ def test_rewards_that_are_not_finite_are_refused_by_whoever_credits(made):
         ended=empty, final_obs={},
     )  # fmt: skip
     with pytest.raises(PluginError, match="env 2, decision 1"):
-        made.assign(rollout)
+        made.compute_advantages(rollout)
 
 
 def test_two_ways_to_credit_at_once_are_refused():

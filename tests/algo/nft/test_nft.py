@@ -67,7 +67,7 @@ def test_self_normalised_it_is_cloning_with_a_weight_a_row(sampler, fields):
     nft = objective(policy, **cfg).loss(data, None).total
     noise, t = policy.draw_noise(data.act, torch.Generator().manual_seed(3))
     error = policy.residual_at(policy.encode(data.obs), data.act, noise, t)
-    level = policy.noise_level(t)
+    level = policy.noise_fraction(t)
     weight = 5.0 * level / error.detach().abs().mean(dim=(1, 2))
     cloning = (weight * error.square().mean(dim=(1, 2))).mean()
     torch.testing.assert_close(nft, cloning)
@@ -78,7 +78,9 @@ def test_self_normalised_it_is_cloning_with_a_weight_a_row(sampler, fields):
 def test_bad_actions_push_away_as_good_ones_draw_and_average_ones_do_nothing(sampler, fields):
     policy = matching(sampler, fields)
     good, average, bad = (
-        gradient(objective(policy, beta=0.5, reference_coef=0.0).loss(decisions(r=r), None).total, policy)
+        gradient(
+            objective(policy, beta=0.5, reference_coef=0.0).loss(decisions(r=r), None).total, policy
+        )
         for r in (1.0, 0.5, 0.0)
     )
     torch.testing.assert_close(good, -bad)

@@ -56,7 +56,7 @@ def climbed(steps: int, **fields: Any) -> tuple[DenoisingPolicy, float]:
     policy = control_policy(sampler={"name": "gaussian", "std_min": 0.01, "std_max": 0.3})
     actor = actor_of("sac", policy, lr=5e-3, **fields)
     seen = [
-        actor.climb(OBS, lambda _, act: -2.0 * (act[:, 0, 0] - 0.3).square()) for _ in range(steps)
+        actor.update(OBS, lambda _, act: -2.0 * (act[:, 0, 0] - 0.3).square()) for _ in range(steps)
     ]
     entropy = sum(float(each["entropy"]) for each in seen[-100:]) / 100
     return policy, math.exp(entropy - 1.4189385)
@@ -83,7 +83,7 @@ def test_what_is_out_of_range_comes_back(name):
     assert evaluated(policy).min() > 2.0
     actor = actor_of(name, policy, lr=1e-2)
     for _ in range(200):
-        actor.climb(OBS, lambda _, act: act[:, 0, 0].clamp(-1.0, 1.0))
+        actor.update(OBS, lambda _, act: act[:, 0, 0].clamp(-1.0, 1.0))
     assert evaluated(policy).max() < 1.4
     assert evaluated(policy).min() > 0.8
 
@@ -107,7 +107,7 @@ def test_only_the_last_steps_move(name, trained):
         before = policy.sample(obs, generator.manual_seed(3)).x
         actor_before = [x.clone() for x in policy.reference_net.parameters()]  # pyright: ignore
     for _ in range(3):
-        actor.climb(obs, lambda _, act: act.sum(dim=(1, 2)))
+        actor.update(obs, lambda _, act: act.sum(dim=(1, 2)))
     with torch.no_grad():
         after = policy.sample(obs, generator.manual_seed(3)).x
     frozen = 4 - trained
@@ -124,7 +124,7 @@ def test_the_gradient_is_that_of_the_last_step_alone():
     actor = actor_of("sac", policy, temperature=1e-30, range_penalty=0.0, lr=1e-9, grad_clip=1e9)
     weight = torch.randn(3, 2, dtype=torch.float64)
     seed = actor.generator.get_state()
-    actor.climb(obs, lambda _, act: (act * weight).sum(dim=(1, 2)))
+    actor.update(obs, lambda _, act: (act * weight).sum(dim=(1, 2)))
     found = policy.net.out.weight.grad.clone()  # pyright: ignore
     actor.generator.set_state(seed)
     with torch.no_grad():
@@ -142,7 +142,7 @@ def test_entropy_counts_executed_actions_of_trained_steps():
     one = 1.4189385 + math.log(0.1)
     policy = make_policy("flow_noise", 4, finetune_steps=2)  # 2 of 3 actions of 2 joints
     assert entropy(policy, std=0.1) == pytest.approx(2 * 2 * 2 * one, abs=1e-5)
-    offset = {"name": "flow_noise", "rho": 1.0}
+    offset = {"name": "flow_noise", "chunk_correlation": 1.0}
     policy = make_policy("flow_noise", 4, finetune_steps=2, sampler=offset)
     assert entropy(policy, std=0.1) == pytest.approx(2 * 2 * one, abs=1e-5)
     assert entropy(make_policy("gaussian", 1), std=0.1) == pytest.approx(2 * 2 * one, abs=1e-5)

@@ -37,7 +37,7 @@ def test_behind_a_trust_region_that_does_not_follow_it_stays_nearer(world):
     kls = {}
     for follow in (0, 20):
         improving = improver(world, 200)
-        improving.cfg = improving.cfg.model_copy(update={"follow": follow})
+        improving.cfg = improving.cfg.model_copy(update={"behaviour_update_every": follow})
         for _ in range(200):
             improving.step()
         obs = world[2].transitions(torch.arange(400)).obs
@@ -77,7 +77,7 @@ def test_a_policy_without_a_density_is_refused(world):
 )
 def test_what_is_held_is_how_far_the_policy_is_from_the_one_that_drew(world, settings):
     improving = improver(world, 40, **settings)
-    improving.cfg = improving.cfg.model_copy(update={"follow": 0})
+    improving.cfg = improving.cfg.model_copy(update={"behaviour_update_every": 0})
     kls = [improving.step()["kl"] for _ in range(20)]
     assert abs(kls[0]) < 1e-6
     assert kls[-1] > 1e-4

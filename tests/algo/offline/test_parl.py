@@ -34,7 +34,9 @@ def test_more_draws_and_further_climbs_never_find_worse(world: World):
     obs = world[2].transitions(torch.arange(200)).obs
     gained = {}
     for draws, climbs in ((1, 0), (1, 10), (16, 0), (16, 10)):
-        _, gained[draws, climbs] = improver(world, num_samples=draws, gradient_steps=climbs).improve_actions(obs)
+        _, gained[draws, climbs] = improver(
+            world, num_samples=draws, gradient_steps=climbs
+        ).improve_actions(obs)
     assert gained[1, 0] == pytest.approx(0.0, abs=1e-6)
     assert gained[1, 10] > 0.0
     assert gained[16, 0] > 0.0
@@ -57,7 +59,9 @@ def test_a_climb_leads_up(world: World):
 def test_a_climb_moves_no_element_further_than_its_strides(world: World):
     obs = world[2].transitions(torch.arange(50)).obs
     best, _ = improver(world, num_samples=1, gradient_steps=0).improve_actions(obs)
-    climbed, _ = improver(world, num_samples=1, gradient_steps=4, step_size=0.02).improve_actions(obs)
+    climbed, _ = improver(world, num_samples=1, gradient_steps=4, step_size=0.02).improve_actions(
+        obs
+    )
     assert float((climbed - best).abs().max()) <= 4 * 0.02 + 1e-6
     assert float((climbed - best).abs().max()) > 0.02
 

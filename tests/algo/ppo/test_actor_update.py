@@ -103,7 +103,10 @@ def test_what_is_judged_is_the_average_where_one_is_kept():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"ema_decay": 0.9, "proximal_ema": 0.9}, {"regularization": {"forward_kl": 0.3, "bc_reference": 0.1}}],
+    [
+        {"ema_decay": 0.9, "proximal_ema": 0.9},
+        {"regularization": {"forward_kl": 0.3, "bc_reference": 0.1}},
+    ],
 )
 def test_it_continues_from_its_state_to_the_bit(fields):
     whole = actor(**fields)

@@ -13,7 +13,12 @@ from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood
 from robo_rl.core.errors import ConfigError
 
 ROWS = 40
-FAMILIES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"prediction_type": "vel"})]
+FAMILIES = [
+    ("ddpm", {}),
+    ("ddim", {}),
+    ("flow_noise", {}),
+    ("flow_sde", {"prediction_type": "vel"}),
+]
 
 
 def acted(policy, horizon=2) -> ActorBatch:
@@ -77,7 +82,9 @@ def test_a_flows_ratio_by_hand():
 def test_the_ratio_of_draws_is_their_own():
     policy = make_policy("flow_noise", 5)
     data = acted(policy)
-    together, alone = (likelihood(policy, data, num_samples=4, per_sample=each) for each in (False, True))
+    together, alone = (
+        likelihood(policy, data, num_samples=4, per_sample=each) for each in (False, True)
+    )
     with torch.no_grad():
         policy.net.out.bias += 0.05
     mean = together.score(policy, torch.arange(ROWS)).log_ratio

@@ -21,7 +21,7 @@ CASES = [
     ("ddim", {}),
     ("flow_sde", {}),
     ("flow_noise", {"finetune_steps": 2}),
-    ("flow_noise", {"sampler": {"name": "flow_noise", "rho": 1.0}}),
+    ("flow_noise", {"sampler": {"name": "flow_noise", "chunk_correlation": 1.0}}),
 ]
 
 
@@ -80,7 +80,7 @@ def test_replayed_log_prob_is_the_rollouts(sampler, fields, mode):
     want = data.log_prob[units.row[:, None], units.k]
     torch.testing.assert_close(again, want, rtol=0, atol=1e-10)
     assert data.noise_history is not None
-    plain = data._replace(before=None)
+    plain = data._replace(noise_history=None)
     independent = unit_log_prob(unit_kernel(policy, plain, units), plain, units)
     assert float((independent - want).detach().abs().max()) > 0.1
 

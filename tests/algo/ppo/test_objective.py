@@ -27,8 +27,11 @@ SAMPLERS = [
     ("flow_sde", {}),
     ("flow_cps", VEL),
     ("flow_noise", {}),
-    ("flow_noise", {"sampler": {"name": "flow_noise", "rho": 0.7}}),
-    ("flow_noise", {"sampler": {"name": "flow_noise", "rho": 1.0}, "finetune_steps": 2}),
+    ("flow_noise", {"sampler": {"name": "flow_noise", "chunk_correlation": 0.7}}),
+    (
+        "flow_noise",
+        {"sampler": {"name": "flow_noise", "chunk_correlation": 1.0}, "finetune_steps": 2},
+    ),
 ]
 MODES = [
     {"ratio": "per_step"},

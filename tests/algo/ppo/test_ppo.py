@@ -19,7 +19,7 @@ from robo_rl.nets.base import ChunkNet
 TARGET = 0.5
 ROWS = 512
 VEL = {"prediction_type": "vel"}
-OFFSET = {"sampler": {"name": "flow_noise", "rho": 1.0}, "finetune_steps": 2}
+OFFSET = {"sampler": {"name": "flow_noise", "chunk_correlation": 1.0}, "finetune_steps": 2}
 CASES = [
     ("gaussian", "joint", {}),
     ("ddpm", "per_step", {}),
@@ -74,7 +74,11 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
         ("flow_noise", {}, {"ratio": "cfm", "cfm": {"num_samples": 4, "per_sample": True}}),
         ("ddim", {}, {"ratio": "cfm", "trust_region": "spo"}),
         ("flow_noise", {}, {"trust_region": "spo", "entropy_coef": 1e-3}),
-        ("flow_sde", {}, {"ratio": "single_step", "ratio_norm": "guard", "trust_region": "dual_clip"}),
+        (
+            "flow_sde",
+            {},
+            {"ratio": "single_step", "ratio_norm": "guard", "trust_region": "dual_clip"},
+        ),
         ("ddpm", {}, {"ratio": "per_step", "clip_base": 0.02, "clip_high": 0.3}),
         ("flow_noise", {}, {"regularization": {"reverse_kl": 1e-3, "bc_rollout": 1e-3}}),
         ("flow_noise", {}, {"proximal_ema": 0.8, "ema_decay": 0.9}),

@@ -107,7 +107,7 @@ def test_a_run_that_never_got_there_was_given_all_the_time_until_its_end():
 
 
 def test_stages_in_front_are_counted_where_the_report_says_so():
-    report = REPORT.model_copy(update={"clock": ("bc", "none")})
+    report = REPORT.model_copy(update={"prior_stages": ("bc", "none")})
     found = run("a", 0, 2, 8)
     assert time_to_threshold(found, 0.8, "seconds", report) == TimeToThreshold(2.0 + 30.0)
     assert time_to_threshold(found, 0.8, "env_steps", report) == TimeToThreshold(200.0)

@@ -44,7 +44,7 @@ def test_a_cell_is_the_experiment_with_its_tasks_and_its_methods_overrides():
     assert cell.experiment.seed == 1
     assert cell.experiment.task is not None
     assert (cell.experiment.task.name, cell.experiment.task.cfg.success_m) == ("reach", 0.1)
-    assert cell.experiment.stages["online"].cfg.explore.sampler.name == "flow_sde"
+    assert cell.experiment.stages["online"].cfg.exploration.sampler.name == "flow_sde"
     assert cell.experiment.stages["online"].cfg.updates == 4
     assert list(cell.experiment.stages) == ["collect", "bc", "online", "distill"]
     assert cell.experiment.waive.keys() == cell.experiment.stages.keys()

@@ -209,7 +209,7 @@ def test_a_policy_that_is_too_slow_is_found(scene: Scene):
     slow = facts._replace(query_s=np.full(10, 0.08))
     marks = {f.subject: f.severity for rule in RULES for f in rule(slow)}
     assert marks["policy"] is Severity.FAILED
-    thread = facts.settings.model_copy(update={"planner": "thread"})
+    thread = facts.settings.model_copy(update={"inference": "thread"})
     marks = {f.subject: f.severity for rule in RULES for f in rule(slow._replace(settings=thread))}
     assert marks["policy"] is Severity.OK
 

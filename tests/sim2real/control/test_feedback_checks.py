@@ -98,7 +98,10 @@ def test_the_policy_is_not_shown_what_is_not_believed():
 @pytest.mark.parametrize("sag", [0.0, 0.05, 0.1])
 def test_begun_again_while_it_is_told_to_stay_it_goes_on_from_what_it_was_told(sag):
     bench = Bench(
-        lag=1.0, final_hold_s=5.0, start_tolerance_rad=9.0, safety={"yield_distance": 1.0, "max_tracking_error": 1.0}
+        lag=1.0,
+        final_hold_s=5.0,
+        start_tolerance_rad=9.0,
+        safety={"yield_distance": 1.0, "max_tracking_error": 1.0},
     )
     bench.begin()
     for _ in range(8):

@@ -132,7 +132,7 @@ def test_a_robot_that_is_held_up_is_believed_again_where_it_was_before():
 def test_a_joint_that_stops_at_what_it_meets_is_believed_by_itself():
     said = Measured()
     said.judge = PlausibilityCheck(
-        PlausibilityCheck.Config(), AXES._replace(yields=np.ones(JOINTS, bool))
+        PlausibilityCheck.Config(), AXES._replace(yields_to_contact=np.ones(JOINTS, bool))
     )
     said.say(0.0, times=READINGS)
     said.say(0.8, commanded=np.zeros(JOINTS))

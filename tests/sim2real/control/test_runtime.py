@@ -148,7 +148,7 @@ def test_a_slow_answer_makes_its_own_readings_old():
 
     bench = Bench()
     bench.runtime = Runtime(
-        bench.runtime.parts._replace(planner=Slow(wave, 0.0)), bench.runtime.measured, bench.read
+        bench.runtime.parts._replace(inference=Slow(wave, 0.0)), bench.runtime.measured, bench.read
     )
     bench.begin()
     assert reasons(bench.run(1)) == [Reason.STALE]

@@ -47,7 +47,7 @@ class Human:
         self.bench = Bench(teleop=teleop, **fields).begin()
         self.arm: np.ndarray | None = None
 
-    def lead(self, ticks: int, a: float, b: float = 0.0, *, deadman: bool = True) -> None:
+    def lead(self, ticks: int, a: float, b: float = 0.0, *, held: bool = True) -> None:
         """Bring the leader there, no faster than a human can."""
         for _ in range(ticks):
             now_s, goal = self.bench.now_s, np.array([b, a])
@@ -59,7 +59,7 @@ class Human:
             self.bench.inbox.put("/held", Reading({"data": np.asarray(held)}, (), now_s))
             self.bench.tick()
 
-    def steer(self, ticks: int, axes: dict[int, float], *, deadman: bool = True) -> None:
+    def steer(self, ticks: int, axes: dict[int, float], *, held: bool = True) -> None:
         for _ in range(ticks):
             values = np.array([axes.get(i, 0.0) for i in range(4)])
             fields = {"axes": values, "buttons": np.array([0, 1, int(held)])}
@@ -82,7 +82,7 @@ def still(tick: int) -> np.ndarray:
 
 def test_an_arm_is_followed_from_where_it_was_and_a_gripper_to_where_it_is():
     human = Human(LEADER, act=still)
-    human.lead(100, a=7.0, b=0.1, deadman=False)
+    human.lead(100, a=7.0, b=0.1, held=False)
     np.testing.assert_allclose(human.bench.sent[-1], 0.2, atol=1e-9)
     human.lead(100, a=7.0, b=0.1)
     assert human.bench.runtime.state is State.TELEOPERATED
@@ -99,8 +99,8 @@ def test_what_changes_hands_in_motion_does_not_jump_and_the_policy_has_it_back(d
     human = Human(LEADER, act=wave, delay_s=delay_s, resume_s=0.3)
     rng = np.random.default_rng(0)
     for turn in range(12):
-        human.lead(int(rng.integers(5, 30)), a=rng.normal(), deadman=turn % 2 == 0)
-    human.lead(200, a=0.0, deadman=False)
+        human.lead(int(rng.integers(5, 30)), a=rng.normal(), held=turn % 2 == 0)
+    human.lead(200, a=0.0, held=False)
     bench = human.bench
     assert excess(np.stack(bench.sent), bench.limits) < 1e-6
     assert bench.runtime.state is State.RUNNING
@@ -121,20 +121,20 @@ def test_the_policy_is_not_asked_while_a_human_has_the_robot():
         return wave(tick)
 
     human = Human(LEADER, act=act)
-    human.lead(20, a=0.0, deadman=False)
+    human.lead(20, a=0.0, held=False)
     before = len(asked)
     human.lead(40, a=0.0)
     assert len(asked) == before > 0
-    human.lead(1, a=0.0, deadman=False)
+    human.lead(1, a=0.0, held=False)
     assert len(asked) == before + 1
 
 
 def test_an_answer_from_before_is_not_acted_on_after():
     human = Human(LEADER, act=lambda tick: np.full((8, JOINTS), 0.01 * tick), delay_s=0.1)
-    human.lead(60, a=0.0, deadman=False)
+    human.lead(60, a=0.0, held=False)
     human.lead(2, a=0.0)  # shorter than the answer takes
     held = human.bench.sent[-1].copy()
-    human.lead(3, a=0.0, deadman=False)
+    human.lead(3, a=0.0, held=False)
     assert human.bench.runtime.parts.chunks.empty
     np.testing.assert_allclose(human.bench.sent[-1], held, atol=0.05)
 
@@ -152,13 +152,13 @@ def test_silence_in_hand_is_a_reason_to_hold_and_ends_with_it():
     human.lead(50, a=9.0)  # elsewhere by now: it counts from here
     assert bench.runtime.state is State.TELEOPERATED
     np.testing.assert_allclose(bench.sent[-1][0], silent[-1].command.pos[0], atol=1e-6)  # type: ignore[union-attr]
-    human.lead(50, a=9.0, deadman=False)
+    human.lead(50, a=9.0, held=False)
     assert bench.runtime.state is State.RUNNING
 
 
 def test_silence_with_the_switch_let_go_is_none():
     human = Human(LEADER, act=still)
-    human.lead(5, a=0.0, deadman=False)
+    human.lead(5, a=0.0, held=False)
     human.bench.run(100)
     assert human.bench.runtime.state is State.RUNNING
 
@@ -313,7 +313,7 @@ def test_a_stick_beyond_its_ends_and_a_velocity_in_another_unit_hold_the_robot()
 def test_a_leader_that_nobody_uses_may_say_what_it_likes():
     human = Human(LEADER, act=still)
     bench = human.bench
-    human.lead(30, a=0.0, deadman=False)
+    human.lead(30, a=0.0, held=False)
     for _ in range(60):
         broken = Reading({"position": np.full(2, np.nan)}, ("b", "a"), bench.now_s)
         bench.inbox.put("/leader", broken)

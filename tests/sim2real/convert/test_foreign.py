@@ -108,7 +108,11 @@ def test_commands_outside_the_limits_are_counted_and_the_farthest_is_named(
 
 
 BAD = {
-    "a bag that says nothing of itself": (course(), {"contract_from": ""}, "say settings=deploy/NAME"),
+    "a bag that says nothing of itself": (
+        course(),
+        {"contract_from": ""},
+        "say settings=deploy/NAME",
+    ),
     "no commands": ([s for s in course() if s[1] == JOINTS], {}, f"nothing came on '{COMMAND}'"),
     "no readings": ([s for s in course() if s[1] != JOINTS], {}, f"nothing came on '{JOINTS}'"),
     "other joints": (

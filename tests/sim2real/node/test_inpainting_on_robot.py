@@ -88,7 +88,7 @@ def driven(path: Path, ticks: int, **lifecycle: float) -> list[Tick]:
     node = Node(settings(chunks={"merge": "inpaint"}, **fields), bundle, Loopback(bus), clock=clock)
     parts, noted = node.runtime.parts, Noted()
     planner = Late(parts.inference._query)  # pyright: ignore
-    node.runtime.parts = parts._replace(planner=planner)
+    node.runtime.parts = parts._replace(inference=planner)
     node.listeners.add(noted)
     joints = Loopback(bus).create_publisher("/joint_states", MsgType.JOINT_STATES)
     pos = ROBOT.home_ctrl.copy()

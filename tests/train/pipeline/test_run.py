@@ -163,7 +163,10 @@ def start_features(policy: DenoisingPolicy, seed: int) -> Tensor:
 
 
 def test_starts_of_episodes_are_within_the_ranges_that_include_them(tmp_path: Path):
-    stages = {"collect": {"episodes": 1, "num_envs": 1}, "bc": {"steps": 1, "num_reset_samples": 64}}
+    stages = {
+        "collect": {"episodes": 1, "num_envs": 1},
+        "bc": {"steps": 1, "num_reset_samples": 64},
+    }
     run(tmp_path, stages=stages, waive=dict.fromkeys(stages, "untrained"))
     policy = load_policy(tmp_path / "tiny" / "01-bc" / "policy")
     seen = start_features(policy, seed=derive("starts", 0))

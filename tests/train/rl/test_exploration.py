@@ -75,5 +75,5 @@ def test_a_sampler_of_another_family_is_refused(cloned):
 def test_the_stage_takes_it_as_a_setting():
     stages = {**EXPERIMENT["stages"], "online": {"exploration": {"sampler": "flow_sde"}}}
     found = validate({**EXPERIMENT, "stages": stages}, Experiment).stages["online"].cfg
-    assert found.explore.sampler.name == "flow_sde"
-    assert found.explore.finetune_steps is None
+    assert found.exploration.sampler.name == "flow_sde"
+    assert found.exploration.finetune_steps is None

@@ -196,7 +196,12 @@ def test_only_a_head_of_the_policy_that_is_distilled_is_taken_up(
     tmp_path: Path, newest: str, warm_start_student: bool, taken: bool
 ):
     """A head that is far from what a fresh student would be, and steps that hardly move it."""
-    still = {"rounds": 1, "steps": 1, "warm_start_student": take_up, "optim": {"lr": 1e-9, "ema_decay": 0.0}}
+    still = {
+        "rounds": 1,
+        "steps": 1,
+        "warm_start_student": warm_start_student,
+        "optim": {"lr": 1e-9, "ema_decay": 0.0},
+    }
     made = experiment({"scratch": {}, "distill": {**STAGES["distill"], **still}})
     teacher = build(made)
     head = make_one_step_student(teacher)

@@ -1,1 +1,1 @@
-"""The processes of a run: started, joined, and written down."""
+"""The processes of a run: launch, synchronisation and records."""

@@ -1,7 +1,7 @@
-"""``robo-rl`` in a process that ends with the one that started it, whatever ends that.
+"""Runs ``robo-rl`` in a process that ends with its parent, even if the parent is killed.
 
-Run as a program, with the words of a command line. Its standard input is a pipe that nobody writes
-to: when the other end is gone, so is the parent, and with it this whole process group.
+The module is a program that takes the words of a command line. Its standard input is a pipe to the
+parent without data. When the pipe closes, the parent is gone, and the process group is killed.
 """
 
 from __future__ import annotations

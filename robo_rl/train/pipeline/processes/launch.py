@@ -1,8 +1,8 @@
-"""Several processes for one run on this machine, without ``torchrun``.
+"""Launches several processes for one run on this machine, without ``torchrun``.
 
-They find each other by a file and speak over the loopback interface alone. The first one's words
-are the run's; of the others only what ended the run is told. They end with the process that
-launched them, whatever ends that.
+The processes meet through a file and use only the loopback interface. The first process's output
+is the run's output. The output of the others is shown only if they end the run. All processes end
+with their launcher, even if it is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from robo_rl.train.pipeline.experiment import Experiment, Launch
 
 _POLL_S, _GRACE_S = 0.2, 10.0
 _SAVING_S = 120.0
-"""For how long the others may save once one of those that a signal ends is gone."""
+"""Time in s that the other processes have for saving, after one has ended by a signal."""
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 _INNOCENT = (0, LostProcessError.status)
 
@@ -36,7 +36,7 @@ Process = subprocess.Popen[bytes]
 
 
 def num_processes(experiment: str, overrides: Sequence[str]) -> int:
-    """How many processes an experiment asks for; 1 in one that was launched together with others.
+    """Return the number of processes of an experiment; 1 inside a launched process.
 
     Raises:
         ConfigError: The experiment does not validate.
@@ -49,14 +49,14 @@ def num_processes(experiment: str, overrides: Sequence[str]) -> int:
 
 
 def run_processes(number: int, words: Sequence[str]) -> None:
-    """Run a command line in so many processes, and wait for all of them.
+    """Run a command line in several processes and wait for all of them.
 
-    A signal is passed on to all of them, which end after the same update. A second one ends them
-    at once.
+    A signal is passed on to all of them, and they end after the same update. A second signal ends
+    them at once.
 
     Raises:
-        ParallelError: One ended before its time, and the first did not say why.
-        SystemExit: The first one ended with an error and has said it, or was interrupted.
+        ParallelError: A process ended early, and the first one did not say why.
+        SystemExit: The first process ended with a reported error, or was interrupted.
     """
     running = list[Process]()
     relay = _Relay(running)
@@ -71,12 +71,12 @@ def run_processes(number: int, words: Sequence[str]) -> None:
             ours = _end(running, relay)
         ends = {rank: process.returncode for rank, process in enumerate(running)}
         if relay.heard and any(ends.values()):
-            raise SystemExit(Interrupted(relay.heard).status)  # the first one has said so
+            raise SystemExit(Interrupted(relay.heard).status)  # the first process has reported it
         _explain({rank: end for rank, end in ends.items() if rank not in ours}, number, folder)
 
 
 class _Relay:
-    """Passes signals on to the processes themselves; what these start is theirs to end."""
+    """Passes signals on to the processes; each of them ends its own children."""
 
     def __init__(self, running: Sequence[Process]) -> None:
         self._running, self.heard, self.urgent = running, 0, False
@@ -111,7 +111,7 @@ def _start(rank: int, number: int, words: Sequence[str], folder: Path) -> Proces
     with _words_of(rank, folder).open("wb") as said:
         return subprocess.Popen(
             [sys.executable, "-m", "robo_rl.train.pipeline.processes.child_process", *words],
-            stdin=subprocess.PIPE,  # which ends them as we end
+            stdin=subprocess.PIPE,  # the children end when this pipe closes
             stdout=subprocess.DEVNULL,
             stderr=None if rank == 0 else said,
             env=environment,
@@ -120,13 +120,13 @@ def _start(rank: int, number: int, words: Sequence[str], folder: Path) -> Proces
 
 
 def _settled(running: Sequence[Process]) -> bool:
-    """Whether all have ended, or one in a way that ends the run."""
+    """Return whether all processes have ended, or one has ended the run."""
     ends = [process.poll() for process in running]
     return any(ends) or all(end == 0 for end in ends)
 
 
 def _end(running: Sequence[Process], relay: _Relay) -> set[int]:
-    """Wait for all for a while, then kill what is left; says whom."""
+    """Wait for all processes, kill the rest after a timeout, and return the killed ranks."""
     begun = time.monotonic()
     while any(process.poll() is None for process in running):
         patience = _SAVING_S if relay.heard and not relay.urgent else _GRACE_S
@@ -143,14 +143,14 @@ def _end(running: Sequence[Process], relay: _Relay) -> set[int]:
 
 
 def _kill(process: Process) -> None:
-    """It and all that it started."""
+    """Kill a process and all that it started."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
-    """Say what ended a run: what happened to the first process that no other had ended."""
+    """Raise the error of the first process that failed by itself."""
     if not any(ends.values()):
         return
     guilty = [rank for rank, end in ends.items() if end not in _INNOCENT]
@@ -160,10 +160,10 @@ def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
     name = f"process {rank} of {number}"
     said = _words_of(rank, folder).read_text(errors="replace")
     if end < 0:
-        sys.stderr.write(said)  # what a library says as it aborts
+        sys.stderr.write(said)  # output of a library as it aborts
         raise ParallelError(f"{name} was ended by signal {-end}", hint=_RESUMES)
     if rank == 0:
-        raise SystemExit(end)  # it has said why
+        raise SystemExit(end)  # the first process has reported it
     lines = said.splitlines() or ["nothing was said"]
     if not lines[-1].startswith(_OURS):
         sys.stderr.write(said)  # a traceback

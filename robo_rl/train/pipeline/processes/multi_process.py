@@ -1,7 +1,7 @@
-"""Several processes at one run: the first leads and writes, the others join it where it trains.
+"""Several processes in one run: the first one leads and writes, the others join its training.
 
-They go through the same stages. Before each one that is ``Together`` the first says whether it is
-to be run; all other stages are its alone.
+All processes go through the same stages. Before each ``MultiProcess`` stage the first process
+broadcasts whether it runs. The first process runs all other stages alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RUN, _SKIP = 1, 0
 
 @contextmanager
 def pinned_resources() -> Generator[None]:
-    """Within it this process has its share of the machine's cores, and a GPU of its own."""
+    """Pin this process to its share of the CPU cores and to its own GPU."""
     place, others = (int(os.environ.get(n, "0")) for n in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     if rank_info().world_size > 1 and torch.cuda.is_available():
         torch.cuda.set_device(place % torch.cuda.device_count())
@@ -44,7 +44,7 @@ def pinned_resources() -> Generator[None]:
 
 @contextmanager
 def lead(stage: Stage) -> Generator[None]:
-    """The first process' part: within it the stage runs, with the others or apart from them."""
+    """Run a stage in the first process, with the others or without them."""
     if isinstance(stage, MultiProcess):
         broadcast_int(_RUN)
         yield
@@ -54,20 +54,20 @@ def lead(stage: Stage) -> Generator[None]:
 
 
 def skip(stage: Stage) -> None:
-    """The first process' part where a stage is done already."""
+    """Tell the other processes that the first process skips a finished stage."""
     if isinstance(stage, MultiProcess):
         broadcast_int(_SKIP)
 
 
 def assist(experiment: Experiment, places: Sequence[Path]) -> None:
-    """The part of every other process.
+    """Take part in the stages as a process other than the first.
 
     Args:
-        experiment: What the first process runs.
+        experiment: The experiment that the first process runs.
         places: Directories of its stages, up to the last one.
 
     Raises:
-        ParallelError: The first process is gone, or its files cannot be seen from here.
+        ParallelError: The first process is gone, or its files are not visible here.
     """
     for index, place in enumerate(places):
         stage = list(experiment.stages.values())[index].build()

@@ -1,6 +1,6 @@
-"""Which processes worked on a stage, the first one first: a stage that was interrupted had several.
+"""Records the processes that worked on a stage, in order; an interrupted stage has several.
 
-Each says the versions that it ran under itself, since those of whoever started it may be others.
+Each process records its own package versions, which may differ from those of the launcher.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Versions = dict[str, str]
 
 
 def record_session(place: Path) -> None:
-    """This process begins a stage, or goes on with it.
+    """Record that this process begins or continues a stage.
 
     Raises:
-        DataError: What was noted before is damaged.
+        DataError: The earlier record is damaged.
         OSError: It cannot be written.
     """
     body = json.dumps([*read_sessions(place), versions()], indent=1)
@@ -30,10 +30,10 @@ def record_session(place: Path) -> None:
 
 
 def read_sessions(place: Path) -> tuple[Versions, ...]:
-    """Package → version, of every process; none where nobody noted it.
+    """Return package → version of every process; empty without a record.
 
     Raises:
-        DataError: The list is damaged.
+        DataError: The record is damaged.
     """
     path = place / FILE
     if not path.is_file():

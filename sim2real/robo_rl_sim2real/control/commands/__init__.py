@@ -1,1 +1,1 @@
-"""What a robot is commanded: within which limits, and on which topics."""
+"""Robot commands: limits, safety checks, and the topics they are published on."""

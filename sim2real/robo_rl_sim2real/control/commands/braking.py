@@ -1,7 +1,7 @@
-"""How a joint comes to rest: the braking manoeuvre that every command must leave open.
+"""The braking manoeuvre of a joint, which every command must keep feasible.
 
-Shapes: … any, broadcast over n joints. Time is in ticks of dt: a' = a + j·dt, v' = v + a'·dt,
-x' = x + v'·dt, so that velocity, acceleration and jerk are differences of what is commanded.
+Shapes: … any, broadcast over n joints. Time is in ticks of dt: a' = a + j·dt, v' = v + a'·dt, x' =
+x + v'·dt. Velocity, acceleration and jerk are thus differences of the commanded positions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from robo_rl.core.errors import ConfigError
 Array = NDArray[np.float64]
 
 _AT_REST = 1e-9
-"""Velocity, per second, and acceleration times dt below which a joint counts as at rest."""
+"""Bound on velocity, per second, and on acceleration times dt, for a joint at rest."""
 
 
 class Motion(NamedTuple):
@@ -28,14 +28,14 @@ class Motion(NamedTuple):
     acc: Array
 
     def step(self, acc: Array, dt_s: float) -> Motion:
-        """One tick later, at that acceleration."""
+        """Return the motion one tick later, at that acceleration."""
         vel = self.vel + acc * dt_s
         return Motion(self.pos + vel * dt_s, vel, acc)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of what is commanded, each (n,), in the joint's unit per second to the power.
+    """Bounds of the commands, each (n,), in the joint's unit and its time derivatives.
 
     Args:
         low: Lowest position.
@@ -46,7 +46,7 @@ class Limits:
         dt_s: Duration of a tick.
 
     Raises:
-        ConfigError: A bound is not finite, not positive, or the positions leave no room.
+        ConfigError: A bound is not finite or not positive, or a position range is empty.
     """
 
     low: Array
@@ -76,26 +76,26 @@ class Limits:
 
     @property
     def ticks(self) -> int:
-        """More ticks than any brake from within the limits takes."""
+        """An upper bound on the ticks of any braking manoeuvre from within the limits."""
         turn = 2.0 * self.acceleration / self.step
         slow = 2.0 * self.velocity / (self.acceleration * self.dt_s)
         return int(np.ceil((turn + slow).max())) + 8
 
 
 def braking_acc(vel: Array, acc: Array, limits: Limits) -> Array:
-    """The acceleration of the next tick of the way to rest, (…, n).
+    """Return the acceleration (…, n) of the next tick of the braking manoeuvre.
 
-    Aims for the hardest braking that can still be released, a jerk-limited step at a time, by when
-    the joint stands: h with S(h) = |v|, where S(h) = dt·Σ max(h − i·J·dt, 0) over i ≥ 0 is the
-    speed that an acceleration h takes away while it is released. On that curve the joint comes to
-    stand exactly.
+    It aims for the hardest braking that jerk-limited steps can still release before the joint is at
+    rest. That is h with S(h) = |v|, where S(h) = dt·Σ max(h − i·J·dt, 0) over i ≥ 0. S(h) is the
+    speed that an acceleration h removes while it is released. On that curve the joint comes to rest
+    exactly.
     """
     wanted = -np.sign(vel) * np.minimum(_releasable(np.abs(vel), limits), limits.acceleration)
     return np.clip(wanted, acc - limits.step, acc + limits.step)
 
 
 def _releasable(speed: Array, limits: Limits) -> Array:
-    """The inverse of S: with h = m·u + r, u = J·dt, S = dt·((m + 1)·r + u·m·(m + 1)/2)."""
+    """Return the inverse of S: h = m·u + r, u = J·dt, S = dt·((m + 1)·r + u·m·(m + 1)/2)."""
     units = speed / (limits.step * limits.dt_s)
     whole = np.floor(0.5 * (np.sqrt(1.0 + 8.0 * units) - 1.0))
     rest = (units - 0.5 * whole * (whole + 1.0)) / (whole + 1.0)
@@ -103,11 +103,11 @@ def _releasable(speed: Array, limits: Limits) -> Array:
 
 
 class Brake(NamedTuple):
-    """What braking from a motion leads to.
+    """The result of braking from a motion.
 
     Args:
-        stop: (…, n) where the joint comes to rest.
-        safe: (…, n) bool, whether it does so within all limits.
+        stop: (…, n) position at rest.
+        safe: (…, n) bool, whether the manoeuvre stays within all limits.
     """
 
     stop: Array
@@ -115,13 +115,13 @@ class Brake(NamedTuple):
 
 
 def brake(start: Motion, limits: Limits, low: Array | float, high: Array | float) -> Brake:
-    """Play the braking manoeuvre to its end.
+    """Simulate the braking manoeuvre to its end.
 
     Args:
-        start: From where; its own velocity, acceleration and position are held to the limits too.
-        limits: Of the joints.
-        low: (…, n) lowest position that counts here.
-        high: (…, n) highest.
+        start: Initial motion; its position, velocity and acceleration are checked too.
+        limits: Limits of the joints.
+        low: (…, n) lowest allowed position.
+        high: (…, n) highest allowed position.
     """
     motion, lowest, highest, fastest = start, start.pos, start.pos, np.abs(start.vel)
     for _ in range(limits.ticks):
@@ -135,5 +135,5 @@ def brake(start: Motion, limits: Limits, low: Array | float, high: Array | float
 
 
 def is_at_rest(motion: Motion, limits: Limits) -> NDArray[np.bool_]:
-    """(…, n) whether a joint stands."""
+    """Return (…, n) whether a joint is at rest."""
     return (np.abs(motion.vel) < _AT_REST) & (np.abs(motion.acc) * limits.dt_s < _AT_REST)

@@ -1,4 +1,4 @@
-"""What a bundle's policy commands, beside the robot that it is to be run on.
+"""Matches the commands of a bundle's policy with the robot.
 
 Shapes: n actions, in the order of the contract.
 """
@@ -20,14 +20,14 @@ from robo_rl_sim2real.control.commands.braking import Limits
 
 
 class CommandSpec(NamedTuple):
-    """What the policy commands, in the order of its actions.
+    """The commanded joints and axes, in the order of the policy's actions.
 
     Args:
-        names: Of joints, as joint states call them, and of axes of the hand.
-        limits: Of their commands.
-        home: (n,) where they are at home.
-        delta_limits: (low, high), each (n,), of actions that are changes of the last target; else None.
-        tracks_command: (n,) bool, all but the gripper, which stops at what it holds.
+        names: Names of joints, as in joint states, and of end-effector axes.
+        limits: Limits of the commands.
+        home: (n,) home pose.
+        delta_limits: (low, high), each (n,), if actions are changes of the last target; else None.
+        tracks_command: (n,) bool, all but the gripper, which stops at the object that it holds.
         units: (n,) ``"m"`` or ``"rad"``.
     """
 
@@ -43,8 +43,8 @@ def command_spec(contract: Contract, robot: Robot) -> CommandSpec:
     """Match the contract's actions with the robot's joints and axes, by name.
 
     Raises:
-        BundleError: Another robot, unit, limit or rate than the policy was trained with, or an
-            action that nothing on the robot has the name of; it lists every mismatch.
+        BundleError: The robot, unit, limit or rate differs from training, or an action has no joint
+            or axis of its name. The error lists every mismatch.
     """
     joints = _joints(contract.act, robot)
     found = mismatches(contract, robot, joints)
@@ -66,12 +66,12 @@ def command_spec(contract: Contract, robot: Robot) -> CommandSpec:
 
 
 def mismatches(contract: Contract, robot: Robot, joints: tuple[CommandAxis, ...]) -> list[Mismatch]:
-    """Where what the policy was trained with is not what the robot is.
+    """Return the differences between the policy's contract and the robot.
 
     Args:
-        contract: The policy's side.
-        robot: The robot's.
-        joints: Those of the contract's actions, in their order.
+        contract: Contract of the policy.
+        robot: Robot to run on.
+        joints: Joints of the contract's actions, in their order.
     """
     act = contract.act
     pairs: dict[str, tuple[object, object]] = {
@@ -86,10 +86,10 @@ def mismatches(contract: Contract, robot: Robot, joints: tuple[CommandAxis, ...]
 
 
 def _change(act: ActSpec) -> tuple[np.ndarray, np.ndarray] | None:
-    """Limits of a change.
+    """Return the limits of delta actions; None for absolute actions.
 
     Raises:
-        BundleError: Actions that mean something else, or changes without limits.
+        BundleError: Actions of another reference, or deltas without limits.
     """
     if act.reference == "absolute":
         return None
@@ -113,7 +113,7 @@ def _joints(act: ActSpec, robot: Robot) -> tuple[CommandAxis, ...]:
 
 
 def _unit(like: str, joints: tuple[CommandAxis, ...]) -> str:
-    """The joints' units, in one word if the policy has it so and they agree."""
+    """Return the joints' units, as one word if they agree and the policy has one unit."""
     units = [joint.unit for joint in joints]
     return units[0] if "," not in like and len(set(units)) == 1 else ",".join(units)
 

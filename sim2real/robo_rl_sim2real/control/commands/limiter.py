@@ -1,12 +1,12 @@
-"""Commands that a robot can follow: position, velocity, acceleration and jerk within their limits.
+"""Limits commands in position, velocity, acceleration and jerk.
 
-Shapes: … any (nothing on a robot), n joints, C candidates.
+Shapes: … any (no dimension on a robot), n joints, C candidates.
 
-Every command leaves a braking manoeuvre open that ends at rest within all limits
-(``braking.brake``). It is played to its end before the command is given, and where no other command
-passes, the next tick of the one that passed before is what is commanded. So limits hold whatever is
-asked for, and by construction rather than by tuning (a shield with a backup manoeuvre: Bastani
-2021, arXiv 1905.10691).
+After every command a braking manoeuvre exists that ends at rest within all limits
+(``braking.brake``). The limiter simulates it to its end before it issues the command. If no other
+candidate is safe, the command is the next tick of the last safe manoeuvre. The limits therefore
+hold for any target by construction, without tuning. This is a shield with a backup manoeuvre
+(Bastani 2021, arXiv 1905.10691).
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from robo_rl_sim2real.control.commands.braking import (
 )
 
 _GRID = np.linspace(0.0, 1.0, 9)
-"""Accelerations that are tried, as shares of what is allowed."""
+"""Candidate accelerations, as shares of the allowed range."""
 _CRUISE = 1.0 - 1e-9
-"""Of the velocity limit, which rounding must not pass."""
+"""Share of the velocity limit for full speed, below 1 because of rounding."""
 
 
 class Limiter:
     """Follows targets as closely as the limits allow.
 
-    A target that moves within the limits is met exactly; one that jumps is approached such that the
-    joint would come to rest where the target would.
+    A target that moves within the limits is met exactly. After a jump of the target, the joint is
+    commanded to come to rest at the target's position of rest.
 
     Args:
-        limits: Of the joints.
-        pos: (…, n) where they are, at rest. What is outside of the position limits may move
-            inwards only.
+        limits: Limits of the joints.
+        pos: (…, n) their positions, at rest. A joint outside its position limits may move inwards
+            only.
     """
 
     def __init__(self, limits: Limits, pos: Array) -> None:
@@ -48,32 +48,32 @@ class Limiter:
         self.restart(pos)
 
     def restart(self, pos: Array) -> None:
-        """Begin anew, at rest at pos (…, n)."""
+        """Restart at rest at pos (…, n)."""
         pos = np.asarray(pos, np.float64)
         self.motion = Motion(pos, np.zeros_like(pos), np.zeros_like(pos))
         self._wanted = self.motion
 
     @property
     def target(self) -> Array:
-        """The last target, (…, n); where it came to rest, that."""
+        """The last target (…, n), or the position of rest after braking."""
         return self._wanted.pos
 
     @property
     def stop(self) -> Array:
-        """Where braking from here ends, (…, n)."""
+        """Position (…, n) in which braking from the present motion ends."""
         return brake(self.motion, self.limits, *self._room()).stop
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing moves."""
+        """Whether all joints are at rest."""
         return bool(is_at_rest(self.motion, self.limits).all())
 
     def step(self, target: Array, *, standing: bool = False) -> Array:
-        """The command of the next tick, (…, n), for a finite target (…, n).
+        """Return the command (…, n) of the next tick for a finite target (…, n).
 
         Args:
-            target: Where to.
-            standing: Whether the target is a place to come to rest at, whatever was asked before.
+            target: Target position.
+            standing: Whether to come to rest at the target, regardless of the previous target.
         """
         reference = self._reference(np.asarray(target, np.float64), standing=standing)
         backup = braking_acc(self.motion.vel, self.motion.acc, self.limits)
@@ -81,7 +81,7 @@ class Limiter:
         return self._take(candidates, reference)
 
     def brake(self) -> Array:
-        """The command of the next tick of coming to rest, (…, n)."""
+        """Return the command (…, n) of the next tick of the braking manoeuvre."""
         self.motion = self.motion.step(
             braking_acc(self.motion.vel, self.motion.acc, self.limits), self.limits.dt_s
         )
@@ -89,14 +89,15 @@ class Limiter:
         return self.motion.pos
 
     def _take(self, candidates: Array, reference: Motion) -> Array:
-        """Of accelerations (C, …, n) the safe one that brings rest nearest to the reference's.
+        """Take the safe acceleration whose position of rest is nearest to the reference's.
 
-        The first is the exact one, the second the backup, the others are in order.
+        The candidates are (C, …, n). The first is the exact one, the second the backup, the others
+        are sorted.
         """
         wanted = brake(reference, self.limits, *self._room()).stop
         gaps, stops = self._gaps(candidates, wanted)
-        gaps[1] = np.abs(stops[1] - wanted)  # safe: the rest of the manoeuvre of a tick ago
-        if gaps.min(axis=0).any():  # none of them is it
+        gaps[1] = np.abs(stops[1] - wanted)  # safe: the rest of the previous tick's manoeuvre
+        if gaps.min(axis=0).any():  # no candidate is exact
             between = _between(candidates[2:], stops[2:], wanted)[None]
             gaps = np.concatenate([gaps, self._gaps(between, wanted)[0]])
             candidates = np.concatenate([candidates, between])
@@ -105,12 +106,15 @@ class Limiter:
         return self.motion.pos
 
     def _gaps(self, accs: Array, wanted: Array) -> tuple[Array, Array]:
-        """How far from ``wanted`` each (C, …, n) brings rest, infinity if unsafely; and where."""
+        """Return the distance of each candidate's rest (C, …, n) from ``wanted``, and the rest.
+
+        The distance is infinite for an unsafe candidate.
+        """
         ways = brake(self.motion.step(accs, self.limits.dt_s), self.limits, *self._room())
         return np.where(ways.safe, np.abs(ways.stop - wanted), np.inf), ways.stop
 
     def _reference(self, target: Array, *, standing: bool) -> Motion:
-        """The target's motion; one that no joint could make counts as standing there."""
+        """Return the target's motion; an infeasible motion counts as at rest at the target."""
         limits, before = self.limits, self._wanted
         if standing:
             place = np.clip(target, *self._room())
@@ -122,15 +126,15 @@ class Limiter:
         return Motion(target, np.where(real, vel, 0.0), np.where(real, acc, 0.0))
 
     def _exact(self, target: Array) -> Array:
-        """The acceleration that meets the target in this tick, or as much of it as is allowed."""
+        """Return the acceleration that meets the target in this tick, clipped to the limits."""
         dt_s = self.limits.dt_s
         return self._allowed(((target - self.motion.pos) / dt_s - self.motion.vel) / dt_s)
 
     def _spread(self) -> Array:
-        """Accelerations over all that is allowed in this tick, and those to full speed, (C, …, n).
+        """Return sorted accelerations (C, …, n): a grid over the allowed range, and full speed.
 
-        Full speed is tried by itself: where a tick is long beside the acceleration limit, the
-        others would overshoot it or fall short.
+        Full speed is a candidate of its own. With a long tick relative to the acceleration limit,
+        the grid alone would overshoot it or fall short.
         """
         ends = np.array([-1.0, 1.0]).reshape(-1, *[1] * self.motion.acc.ndim)
         low, high = self._allowed(np.inf * ends)
@@ -144,13 +148,16 @@ class Limiter:
         return np.clip(acc, -limits.acceleration, limits.acceleration)
 
     def _room(self) -> tuple[Array, Array]:
-        """The position limits, widened to where a joint is already."""
+        """Return the position limits, widened to the joint's present position."""
         pos = self.motion.pos
         return np.minimum(self.limits.low, pos), np.maximum(self.limits.high, pos)
 
 
 def _between(accs: Array, stops: Array, wanted: Array) -> Array:
-    """Of accelerations (C, …, n) in order, the one that would stop there if stops were linear."""
+    """Return the acceleration that stops at ``wanted`` by linear interpolation of the stops.
+
+    The candidates ``accs`` (C, …, n) are sorted.
+    """
     above = np.clip((stops < wanted).sum(axis=0), 1, len(stops) - 1)[None]
     ends = [np.take_along_axis(of, at, 0)[0] for of in (accs, stops) for at in (above - 1, above)]
     acc, acc_high, stop, stop_high = ends
@@ -159,13 +166,13 @@ def _between(accs: Array, stops: Array, wanted: Array) -> Array:
 
 
 def check_computable(limits: Limits) -> None:
-    """Refuse limits under which a command takes longer to find than half a tick.
+    """Refuse limits under which computing a command takes longer than half a tick.
 
-    The smaller a tick and the lower the jerk, the more ticks a braking manoeuvre has. Timed on this
-    machine, from the largest speeds.
+    A shorter tick and a lower jerk limit give the braking manoeuvre more ticks. The time is
+    measured on this machine, from the largest speeds.
 
     Raises:
-        ConfigError: It does.
+        ConfigError: Computing a command takes longer.
     """
     middle, nothing = 0.5 * (limits.low + limits.high), np.zeros_like(limits.low)
     limiter, spent = Limiter(limits, middle), []

@@ -1,6 +1,6 @@
-"""Which topics the numbers of a command go to.
+"""Assigns the values of a command to topics and publishes them.
 
-Shapes: n numbers of a command, in the order of the contract.
+Shapes: n values of a command, in the order of the contract.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _HAND = {"pose": MsgType.POSE, "twist": MsgType.TWIST}
 
 
 class CommandPublishers:
-    """Where commands are sent from.
+    """Publishes commands on their topics.
 
     Args:
-        outlets: Where they go.
-        transport: By which way.
+        outlets: Topics of the command.
+        transport: Transport that they are published with.
     """
 
     def __init__(self, outlets: Iterable[CommandTopic], transport: Transport) -> None:
         self._ways = [(outlet, _publisher(outlet, transport)) for outlet in outlets]
 
     def with_kind(self, kind: MsgType) -> CommandPublishers:
-        """Those parts of commands that are sent by that interface, on the same publishers."""
+        """Return only the parts of this interface, on the same publishers."""
         return CommandPublishers._of([(each, way) for each, way in self._ways if each.kind is kind])
 
     @classmethod
@@ -45,16 +45,16 @@ class CommandPublishers:
         return made
 
     def send(self, motion: Motion) -> None:
-        """One command, each part of it (n,).
+        """Publish one command, each field of the motion (n,).
 
         Raises:
-            Exception: The first that a part of it met; the other parts have been sent.
+            Exception: The first error of a part; the other parts are sent.
         """
         errors = list[Exception]()
         for outlet, publisher in self._ways:
             try:
                 publisher.send(outlet.to_reading(motion))
-            except Exception as error:  # a gripper must hear of a stop that the arm does not
+            except Exception as error:  # a gripper must receive a stop that the arm does not
                 errors.append(error)
         if errors:
             raise errors[0]
@@ -67,17 +67,17 @@ def _publisher(outlet: CommandTopic, transport: Transport) -> Publisher:
 
 
 class CommandConfig(ConfigModel):
-    """Where commands go.
+    """Where commands are sent.
 
     Args:
-        kind: Of joints: a position controller's array, a trajectory of one point, or such
-            trajectories as goals of the action FollowJointTrajectory. Of the hand: a pose for a
-            Cartesian controller, or the velocity that leads there. Empty for the first of what the
-            policy commands.
-        topic: Or the action's name; empty for the robot's.
+        kind: Interface. For joints: the array of a position controller, a trajectory of one point,
+            or such trajectories as goals of the action FollowJointTrajectory. For the end effector:
+            a pose for a Cartesian controller, or the velocity that leads to the pose. Empty for the
+            first that fits the policy's commands.
+        topic: Topic, or name of the action; empty for the robot's.
         joints: Order of the controller's joints in an array; empty for the policy's.
-        gripper: Topic of the array of what is commanded beside the hand; empty for the robot's.
-        exclusive: Whether nobody else may publish there when the policy begins.
+        gripper: Topic of the array of the axes beside the end effector; empty for the robot's.
+        exclusive: Whether activation is refused while another node publishes there.
     """
 
     kind: Literal["", "array", "trajectory", "follow_joint_trajectory", "pose", "twist"] = ""
@@ -90,17 +90,17 @@ class CommandConfig(ConfigModel):
 def make_command_topics(
     out: CommandConfig, robot: Robot, names: tuple[str, ...], dt_s: float
 ) -> tuple[CommandTopic, ...]:
-    """Where a command goes, all of it.
+    """Return the topics that together carry a command.
 
     Args:
         out: The settings.
-        robot: It is for.
-        names: Joints and axes that are commanded, in the order of a command.
+        robot: The commanded robot.
+        names: Commanded joints and axes, in the order of a command.
         dt_s: Control period.
 
     Raises:
-        ConfigError: A hand is commanded by an interface of joints or the other way around, or
-            ``joints`` are others, some axes of a hand are missing, or what is set is not used.
+        ConfigError: The interface does not fit the commanded joints or end effector, ``joints`` has
+            other names, end-effector axes are missing, or a setting is unused.
     """
     hand = EePoseAxes.of(robot)
     moved = [name for name in names if name in hand.names]
@@ -138,7 +138,7 @@ def _demand_unset(field: str, value: object, what: str) -> None:
 
 
 def position_indices(ways: Iterable[CommandTopic], size: int) -> NDArray[np.bool_]:
-    """(n,) which numbers of a command go where it says; those of a velocity do not."""
+    """Return (n,) bool, which values of a command are positions; those of a twist are not."""
     found = np.ones(size, bool)
     for way in ways:
         found[list(way.indices)] = way.kind is not MsgType.TWIST

@@ -1,9 +1,9 @@
-"""What is commanded after all: the checks between a policy and a robot, in the order of harm.
+"""Safety checks between the policy and the robot, in the order of severity.
 
-Shapes: n joints. Times are seconds of one monotonic clock.
+Shapes: n joints. Times are in seconds of one monotonic clock.
 
-finite → e-stop → doubt of a measurement → age of the observation → deadline of the inference →
-position, velocity, acceleration, jerk of the command (``limiter``) → distance of command and robot.
+finite → e-stop → plausibility of the measurement → age of the observation → inference deadline →
+position, velocity, acceleration, jerk of the command (``limiter``) → tracking error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from robo_rl_sim2real.control.commands.limiter import Limiter
 
 
 class Reason(str, Enum):
-    """Why a command is not what the policy asked for."""
+    """Why a command differs from the policy's target."""
 
     DOUBT = "reading in doubt"
     STALE = "stale observation"
@@ -37,7 +37,7 @@ class Reason(str, Enum):
 
     @property
     def latches(self) -> bool:
-        """Whether only a reset ends it."""
+        """Whether only a reset clears it."""
         return self in _LATCHES
 
 
@@ -48,20 +48,20 @@ _LATCHES = (
 
 
 class SafetyInput(NamedTuple):
-    """What is asked for in a tick, and what is known.
+    """The target of a tick and the state it is checked against.
 
     Args:
-        target: (n,) the policy's, None where it has none.
-        measured: (n,) positions of the joints, the last that were believed.
-        observed_s: When the oldest reading in use arrived.
-        basis_s: When the oldest reading arrived that ``target`` rests on.
-        pending_s: How long the present inference has taken so far; 0 where none is under way.
+        target: (n,) the policy's target; None without an action.
+        measured: (n,) joint positions, the last plausible ones.
+        observed_s: Arrival time of the oldest reading in use.
+        basis_s: Arrival time of the oldest reading that ``target`` depends on.
+        pending_s: Time that the present inference has taken so far; 0 without one.
         estop: Whether the emergency stop was pressed since the last reset.
         stop: Whether a stop was requested since the last reset.
         stalled: Whether control periods were missed since the last command.
-        implausible_reason: Why what was measured last is not believed; empty where it is.
-        readings_regular: Whether readings come as often as they must; a hold ends only if they do.
-        is_standing: Whether ``measured`` is where the robot was several times in a row.
+        implausible_reason: Why the last measurement is implausible; empty if it is plausible.
+        readings_regular: Whether readings arrive without gaps; a hold ends only if they do.
+        is_standing: Whether the robot was measured at ``measured`` several times in a row.
     """
 
     target: Array | None
@@ -78,14 +78,13 @@ class SafetyInput(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What is sent in a tick.
+    """The command of a tick.
 
     Args:
-        pos: (n,).
-        reason: Why it is a way to rest, None where it follows the policy.
-        clamped: (n,) how far it is from what was asked for; 0 on a way to rest.
-        why: The reason in full: which joint, by how much, against which setting; empty where the
-            reason says it all.
+        pos: (n,) commanded positions.
+        reason: Why the command brings the robot to rest; None if it follows the policy.
+        clamped: (n,) distance from the target; 0 on the way to rest.
+        detail: Details of the reason: joint, deviation and setting; empty if there are none.
     """
 
     pos: Array
@@ -95,33 +94,35 @@ class Command(NamedTuple):
 
 
 class Safety:
-    """The last word on every command.
+    """Checks every target and returns the command that is sent.
 
     Args:
         cfg: See Config.
-        limits: Of the joints.
-        pos: (n,) where they are, at rest.
-        follows: (n,) bool, joints that are where they were told to be unless something is wrong. A
-            gripper is not: it stops at what it holds, and goes on holding it.
-        placed: (n,) bool, joints that go where a command says. What is told velocities goes by as
-            much as commands change, from wherever it is: to rest it must not be sent elsewhere.
-        names: (n,) of the joints, for what is said of them.
+        limits: Limits of the joints.
+        pos: (n,) joint positions, at rest.
+        follows: (n,) bool, joints whose tracking error is checked. A gripper is not checked: it
+            stops at the object that it holds, and keeps holding it.
+        placed: (n,) bool, joints with position commands. A joint with velocity commands moves by
+            the change of the command from any position. A command to rest must therefore not move
+            to its measured position.
+        names: (n,) joint names, for error messages.
     """
 
     class Config(ConfigModel):
-        """Thresholds. Distances are shares of a joint's range, so that they suit rad and m alike.
+        """Thresholds. Distances are shares of a joint's range, so they apply to rad and m alike.
 
         Args:
-            max_obs_age_periods: Age of an observation in control periods beyond which it is stale …
-            max_obs_age_s: … and in seconds, whichever is less.
-            max_chunk_age_s: Age of what a chunk rests on beyond which its actions are not played.
-            inference_timeout_s: How long an inference may take once there is no action left.
-            max_tracking_error: Distance of command and measured joint that is a fault.
-            yield_distance: Distance beyond which a joint that stands beside its command is given way: the
-                command goes to where it was measured, once the robot is at rest.
-            yield_speed: Share of the velocity limits at which it goes there.
+            max_obs_age_periods: Largest age of an observation, in control periods.
+            max_obs_age_s: Largest age of an observation, in seconds; the smaller of both applies.
+            max_chunk_age_s: Largest age of the observation behind an action that is executed.
+            inference_timeout_s: Longest inference once no action is left.
+            max_tracking_error: Distance between command and measured joint above which the policy
+                faults.
+            yield_distance: Tracking error above which the command yields. Once the robot is at
+                rest, the command moves to the joint's measured position.
+            yield_speed: Speed of that motion, as a share of the velocity limits.
             position_margin: Distance kept from either position limit.
-            speed_scale: Share of the robot's velocity, acceleration and jerk that is used.
+            speed_scale: Share of the robot's velocity, acceleration and jerk limits that is used.
         """
 
         max_obs_age_periods: float = Field(default=3.0, gt=0.0)
@@ -155,17 +156,17 @@ class Safety:
         self._yielded: Array | None = None
 
     def restart(self, pos: Array) -> None:
-        """Forget latched reasons; the robot is at rest at pos (n,)."""
+        """Clear latched reasons; the robot is at rest at pos (n,)."""
         self.latched = self._rest = self._yielded = None
         self.limiter.restart(pos)
 
     def latch(self, reason: Reason) -> None:
-        """Come to rest for a reason that nothing here sees, until ``restart``."""
+        """Come to rest for a reason from outside these checks, until ``restart``."""
         self.latched, self._why = reason, ""
 
     def step(self, asked: SafetyInput, now_s: float) -> Command:
-        """The command of this tick."""
-        if asked.stalled:  # the robot has long come to rest at the last command, and stays there
+        """Return the command of this tick."""
+        if asked.stalled:  # the robot is at rest at the last command
             self.limiter.restart(self.limiter.motion.pos)
             self._rest = self._yielded = None
         reason = self.latched or self._reason(asked, now_s)
@@ -181,7 +182,7 @@ class Safety:
         return Command(pos, None, np.abs(pos - asked.target))
 
     def _reason(self, asked: SafetyInput, now_s: float) -> Reason | None:
-        """The first check that fails; NaN passes none."""
+        """Return the first failed check; NaN fails every check."""
         cfg, target = self.cfg, asked.target
         checks = (
             (Reason.NOT_FINITE, target is None or bool(np.isfinite(target).all())),
@@ -204,10 +205,12 @@ class Safety:
         return now_s - asked.observed_s <= self.max_age_s
 
     def _to_rest(self, asked: SafetyInput, now_s: float) -> Array:
-        """A step of the way to rest: along the last commands, then slowly to where it is held up.
+        """Return the next command on the way to rest.
 
-        What is measured is a target only once the robot stands, was measured there several times,
-        and is believed. It is chosen once, so that a joint that sags leads nowhere.
+        It brakes along the last commands first. Then it moves slowly to the measured position of a
+        joint that cannot reach its command. The measurement is used only if it is plausible and the
+        robot was measured at rest several times. It is chosen once, so a sagging joint does not
+        pull the command along.
         """
         if self._rest is None:
             self._rest = self.limiter.stop
@@ -220,7 +223,7 @@ class Safety:
         return self.limiter.step(self._rest, standing=True)
 
     def _held_up(self, asked: SafetyInput, now_s: float) -> Array | None:
-        """Where joints that do not reach their command stand; None where that is not known."""
+        """Return the positions (n,) of joints that stopped short of their command, else None."""
         if asked.implausible_reason or not asked.is_standing or not self._fresh(asked, now_s):
             return None
         lags = self._placed & (self._apart(asked.measured) > self.cfg.yield_distance)
@@ -235,20 +238,20 @@ class Safety:
         apart, limit = np.abs(self.limiter.motion.pos - asked.measured), self.cfg.max_tracking_error
         return (
             f"'{self._names[worst]}' is {apart[worst]:.3f} from its command, at most"
-            f" {limit * self._range[worst]:.3f} (safety.tracking={limit:g} of its range)"
+            f" {limit * self._range[worst]:.3f} (safety.max_tracking_error={limit:g} of its range)"
         )
 
     def reached(self, measured: Array) -> bool:
-        """Whether a robot measured there (n,) is where it was told to be, but for its sag."""
+        """Return whether the measured pose (n,) is the commanded one, up to sag."""
         return bool((self._apart(measured) <= self.cfg.yield_distance).all())
 
     def _apart(self, measured: Array) -> Array:
-        """Distance of command and measured joint, as a share of its range."""
+        """Return the tracking error per joint, as a share of its range."""
         return np.abs(self.limiter.motion.pos - measured) / self._range * self._follows
 
 
 def _within(limits: Limits, cfg: Safety.Config) -> Limits:
-    """The limits that are used: positions less the margin, rates by their share."""
+    """Return the limits in use: positions less the margin, rates times their share."""
     margin = cfg.position_margin * (limits.high - limits.low)
     return Limits(
         low=limits.low + margin,

@@ -1,6 +1,6 @@
-"""Where commands go, and how they are written there.
+"""A command topic and the conversion between commands and its messages.
 
-Shapes: n numbers of a command, in the order of the contract; m of them to one outlet.
+Shapes: n values of a command, in the order of the contract; m of them on one topic.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from robo_rl_sim2real.messages.trajectory import FOLLOW
 
 
 class CommandTopic(NamedTuple):
-    """Where a command goes, or a part of it.
+    """The topic of a command or of a part of it.
 
     Args:
-        topic: On which topic.
-        kind: By which interface.
+        topic: Name of the topic.
+        kind: Interface of its messages.
         joints: (m,) names of joints or axes, in the controller's order.
-        indices: (m,) where each of them comes from among the numbers of a command.
+        indices: (m,) their indices in a command.
         dt_s: Control period.
-        ee_axes: How poses are written, if that is what it takes.
-        action: Whether ``topic`` is the name of an action, FollowJointTrajectory, whose goals
-            commands are.
+        ee_axes: Conversion to and from poses, for pose and twist topics.
+        action: Whether ``topic`` names an action of type FollowJointTrajectory; commands are its
+            goals.
     """
 
     topic: str
@@ -42,19 +42,19 @@ class CommandTopic(NamedTuple):
 
     @property
     def interface(self) -> str:
-        """Of the topic or action."""
+        """Interface of the topic or action."""
         return FOLLOW if self.action else self.kind.value
 
     def to_reading(self, motion: Motion) -> Reading:
-        """A command, each part of it (n,), as it is sent."""
+        """Return this topic's part of a command, each field of the motion (n,), as a reading."""
         pos, vel = motion.pos[list(self.indices)], motion.vel[list(self.indices)]
         return _WRITE[self.kind](self, pos, vel)
 
     def positions_in(self, reading: Reading) -> Values:
-        """The positions (m,) that a command says.
+        """Return the positions (m,) in a command.
 
         Raises:
-            SpecError: It says none, or of other joints, or they are not finite.
+            SpecError: It has no positions or other joints, or they are not finite.
         """
         if self.kind not in _READ:
             raise SpecError(f"{self.topic}: {self.kind.value} says no positions")

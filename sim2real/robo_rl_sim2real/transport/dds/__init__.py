@@ -1,1 +1,1 @@
-"""Topics and services over Cyclone DDS."""
+"""Transport of ROS 2 topics and services over Cyclone DDS."""

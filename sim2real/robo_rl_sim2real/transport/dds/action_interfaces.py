@@ -1,7 +1,8 @@
-"""What FollowJointTrajectory's goals are made of, for rosbags, which knows no actions.
+"""Message types of FollowJointTrajectory goals for rosbags, which has no actions.
 
-Source: control_msgs' interface definitions, those that Humble, Jazzy and Kilted share. (Joint
-tolerances got an ``effort`` later; no goal of ours has tolerances, so its bytes are the same.)
+Source: control_msgs' interface definitions common to Humble, Jazzy and Kilted. Later versions add
+an ``effort`` to joint tolerances. The goals sent here have no tolerances, so their bytes are the
+same.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from robo_rl_sim2real.messages.trajectory import FOLLOW
 
 GOAL = f"{FOLLOW}_Goal"
 SEND = f"{FOLLOW}_SendGoal"
-"""The service that takes goals; its request and answer are ``…_Request`` and ``…_Response``."""
+"""The send-goal service; its request and response are ``…_Request`` and ``…_Response``."""
 
 _JOINT = """string name
 float64 position
@@ -45,7 +46,7 @@ _EVENT = "service_msgs/msg/ServiceEventInfo"
 
 
 def register_action_types(store: Typestore) -> None:
-    """Have these interfaces in a store of rosbags'."""
+    """Register the action's types in a store of rosbags."""
     if SEND in store.fielddefs:
         return
     found: dict[str, Any] = {}
@@ -59,9 +60,9 @@ def register_action_types(store: Typestore) -> None:
 
 
 def service_hash(store: Typestore) -> str:
-    """The type hash of the service (REP 2016); empty where services have none, as in Humble.
+    """Return the type hash of the service (REP 2016); empty without hashes, as in Humble.
 
-    A service is hashed as a message of its request, its answer, and the event that tells of both.
+    A service is hashed as a message of its request, its response and its event.
     """
     if _EVENT not in store.fielddefs:
         return ""
@@ -80,7 +81,7 @@ def _hashing(defined: dict[str, Any]) -> Typestore:
 
 
 def _octets(store: Typestore) -> Any:
-    """An event as it is hashed: rosbags has the octets of its ``client_gid`` as characters."""
+    """Return the event type as ROS 2 hashes it; rosbags has characters for ``client_gid``."""
     constants, fields = store.fielddefs[_EVENT]
     gid = Nodetype.ARRAY, (_plain("uint8"), 16)
     return constants, [(name, gid if name == "client_gid" else node) for name, node in fields]
@@ -99,5 +100,5 @@ def _plain(name: str) -> Any:
 
 
 def _one(name: str) -> Any:
-    """At most one of them."""
+    """Return a sequence type of at most one element."""
     return Nodetype.SEQUENCE, (_named(name), 1)

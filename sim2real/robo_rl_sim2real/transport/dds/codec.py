@@ -1,7 +1,7 @@
-"""ROS 2 messages for Cyclone DDS: types out of rosbags' definitions, bytes by its numpy codec.
+"""ROS 2 messages for Cyclone DDS: types from rosbags' definitions, bytes from its numpy codec.
 
-Cyclone's own codec turns an image into a Python list element by element; rosbags' keeps arrays. So
-the types below only describe themselves to DDS by their IDL, and carry a message that rosbags
+Cyclone's own codec turns an image into a Python list element by element; rosbags' codec keeps
+arrays. The types below therefore only describe their IDL to DDS. They carry a message that rosbags
 writes and reads as ROS's CDR.
 """
 
@@ -17,7 +17,7 @@ from rosbags.interfaces import Nodetype
 from robo_rl_sim2real.messages.rosbags_types import message_factory, type_store
 
 GID_BYTES = {"humble": 24, "jazzy": 16, "kilted": 16}
-"""ROS 2 distribution → length of an endpoint's identifier in its graph."""
+"""ROS 2 distribution → length of an endpoint's identifier in the ROS graph."""
 
 _BASE: dict[str, Any] = {
     "bool": bool,
@@ -35,7 +35,7 @@ _BASE: dict[str, Any] = {
 
 
 _HEAD = 4
-"""Bytes that say how the rest is written (CDR)."""
+"""Length of the CDR encapsulation header in bytes."""
 _WHO, _WHO_BIG = struct.Struct("<Qq"), struct.Struct(">Qq")
 
 
@@ -43,10 +43,10 @@ class Codec:
     """The interfaces of one distribution.
 
     Args:
-        distro: Its name.
+        distro: Name of the distribution.
 
     Raises:
-        ConfigError: It is not known.
+        ConfigError: The distribution is unknown.
     """
 
     def __init__(self, distro: str) -> None:
@@ -56,15 +56,15 @@ class Codec:
         self.framed = lru_cache(maxsize=None)(self._make_framed)
 
     def type_hash(self, name: str) -> str:
-        """The interface's hash (REP 2016), ``RIHS01_…``."""
+        """Return the interface's type hash (REP 2016), ``RIHS01_…``."""
         return self.store.hash_rihs01(name)
 
     def wire_type(self, name: str) -> type[IdlStruct]:
-        """The type of an interface for topics, readers and writers; samples are ``wrap`` of it."""
+        """Return an interface's type for topics, readers and writers; ``wrap`` makes samples."""
         return self._idl(name)
 
     def wrap(self, name: str, message: Any) -> IdlStruct:
-        """A sample of a message."""
+        """Return a sample of a message."""
         return _sample(self.wire_type(name), message)
 
     def _make_idl(self, name: str) -> type[IdlStruct]:
@@ -82,10 +82,10 @@ class Codec:
         return cls
 
     def _make_framed(self, name: str) -> type[IdlStruct]:
-        """The type of a service's request or answer, made with guid, seq and message.
+        """Return the type of a service's request or response, with guid, seq and message.
 
-        As rmw_cyclonedds has it, who asks and which of its requests it is stand before the rest:
-        16 bytes, after which everything is aligned as it was.
+        As in rmw_cyclonedds, the client's guid and the request's sequence number precede the
+        message. They take 16 bytes, so the alignment of the message stays the same.
         """
         who: dict[str, Any] = {"guid": types.uint64, "seq": types.int64}
         cls, store = self._described(name, who), self.store
@@ -107,7 +107,7 @@ class Codec:
         return cls
 
     def frame(self, name: str, guid: int, seq: int, message: Any) -> IdlStruct:
-        """A sample of a service's request or answer."""
+        """Return a sample of a service's request or response."""
         sample: Any = _sample(self.framed(name), message)
         sample.guid, sample.seq = guid, seq
         return sample
@@ -119,7 +119,7 @@ class Codec:
         return make_idl_struct(f"{kind}_", typename, (first or {}) | fields)
 
     def _field(self, node: Any) -> Any:
-        """A field's IDL type: plain, another interface, or a sequence or array of either."""
+        """Return a field's IDL type: plain, another interface, or a sequence or array of either."""
         kind, detail = node
         if kind == Nodetype.NAME:
             return self._idl(detail)
@@ -134,7 +134,7 @@ class Codec:
 
 
 def _sample(cls: type[IdlStruct], message: Any, wire: bytes = b"") -> IdlStruct:
-    """A sample that carries a message, and the bytes that it came in; made without its fields."""
+    """Return a sample with a message and its bytes, without the fields of the class."""
     sample: Any = cls.__new__(cls)
     sample.message, sample.wire = message, wire
     return sample

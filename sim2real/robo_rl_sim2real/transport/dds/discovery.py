@@ -1,4 +1,4 @@
-"""Who publishes and hears what: DDS's own topics, and ROS 2's names of the nodes behind them."""
+"""Discovery of publishers, subscribers and their ROS 2 nodes on DDS's built-in topics."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ _MANY = 4096
 
 
 class Discovery:
-    """What a participant has discovered. Names of nodes follow a moment after their endpoints.
+    """The endpoints that a participant has discovered.
+
+    Node names arrive shortly after their endpoints.
 
     Args:
-        participant: Whose own endpoints are left out.
-        codec: Of the distribution.
+        participant: Participant whose own endpoints are excluded.
+        codec: Codec of the distribution.
     """
 
     def __init__(self, participant: DomainParticipant, codec: Codec) -> None:
@@ -54,7 +56,7 @@ class Discovery:
         self._nodes = DataReader(participant, topic, qos=qos)
 
     def endpoints(self, topic: str) -> list[Endpoint]:
-        """Those of others on a topic, by the name that DDS knows it by."""
+        """Return the other participants' endpoints on a topic, given by its DDS name."""
         self._update_node_names()
         found = list[Endpoint]()
         for (writes, reader), alive in zip(self._ends, self._alive, strict=True):
@@ -76,7 +78,7 @@ class Discovery:
 
 
 def ros_type(name: str) -> str:
-    """``std_msgs::msg::dds_::Bool_`` as ``std_msgs/msg/Bool``; another's name as it is."""
+    """Return ``std_msgs::msg::dds_::Bool_`` as ``std_msgs/msg/Bool``; other names unchanged."""
     parts = name.split("::")
     if len(parts) != 4 or parts[2] != "dds_":
         return name
@@ -84,7 +86,7 @@ def ros_type(name: str) -> str:
 
 
 def _qos(end: DcpsEndpoint) -> Qos:
-    """What it says; what it does not say is DDS's default, and a depth is of no matter here."""
+    """Return the QoS of an endpoint; missing policies have DDS's defaults, the depth is ignored."""
     said = end.qos
     reliable = (
         Policy.Reliability in said and said[Policy.Reliability] != Policy.Reliability.BestEffort

@@ -1,8 +1,8 @@
-"""What services over Cyclone DDS have in common, in the framing of rmw_cyclonedds.
+"""Framing of services over Cyclone DDS, compatible with rmw_cyclonedds.
 
-A service is two topics. Before the request stand who asks and which of its requests it is; the
-answer repeats both. Which reader belongs to which writer is said in their USER_DATA, so that
-nothing is answered before the answer can be heard.
+A service consists of two topics. A request starts with the client's guid and the request's sequence
+number; the response repeats both. The endpoints' USER_DATA pairs a client's reader with its writer.
+The server responds only after the client's reader is matched.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _Found = TypeVar("_Found")
 
 
 class ServiceInterface(NamedTuple):
-    """Of a service.
+    """Types of a service.
 
     Args:
-        request: Its type, as of cyclonedds; samples have ``guid`` and ``seq``.
-        response: Likewise.
-        typehash: ``RIHS01_…``; empty where there is none.
+        request: Type of the request in cyclonedds; samples have ``guid`` and ``seq``.
+        response: Type of the response in cyclonedds; samples have ``guid`` and ``seq``.
+        typehash: ``RIHS01_…``; empty without one.
     """
 
     request: Any
@@ -41,7 +41,7 @@ class ServiceInterface(NamedTuple):
 
 
 class ServiceEndpoints(NamedTuple):
-    """Both ends of one side of a service."""
+    """The reader and writer of one side of a service."""
 
     reader: DataReader[Any]
     writer: DataWriter[Any]
@@ -50,7 +50,7 @@ class ServiceEndpoints(NamedTuple):
 def client_endpoints(
     participant: DomainParticipant, name: str, interface: ServiceInterface
 ) -> ServiceEndpoints:
-    """Of who asks."""
+    """Return the reader and writer of a client."""
     qos = _qos("clientid", interface.typehash)
     requests, responses = _topics(participant, name, interface)
     return ServiceEndpoints(
@@ -59,13 +59,13 @@ def client_endpoints(
 
 
 class ServiceServer:
-    """Answers a service in a thread of its own.
+    """Serves a service in a thread of its own.
 
     Args:
-        participant: Whose it is.
+        participant: DDS participant of the server.
         name: Full name of the service.
         interface: Its types.
-        reply: A request → its answer, with the same ``guid`` and ``seq``.
+        reply: Maps a request to its response, with the same ``guid`` and ``seq``.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ServiceServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         self._open = False
         self._thread.join(timeout=2.0)
 
@@ -113,14 +113,14 @@ class ServiceServer:
             self.bad = f"{type(error).__name__}: {error}"
 
     def _wait_for_reader(self, request: Any) -> None:
-        """Until the reader of who asked is known: an answer before that would be lost."""
+        """Wait until the client's reader is matched; an earlier response would be lost."""
         handle = request.sample_info.publication_handle
         client = _identity(self.reader.get_matched_publication_data(handle))
         wait_until(lambda: client in _readers_of(self.writer), _HEARD_S)
 
 
 def wait_until(look: Callable[[], _Found], patience_s: float) -> _Found:
-    """What is found once it is true, or when there is no more time."""
+    """Poll ``look`` until its result is true or the time is over; return the last result."""
     until_s = time.monotonic() + patience_s
     while not (found := look()) and time.monotonic() < until_s:
         time.sleep(_POLL_S)
@@ -128,7 +128,7 @@ def wait_until(look: Callable[[], _Found], patience_s: float) -> _Found:
 
 
 def take_samples(reader: DataReader[Any]) -> list[Any]:
-    """What came, one by one, so that a bad one takes no other with it."""
+    """Take the samples one by one, so that a bad one does not affect the others."""
     found: list[Any] = []
     while samples := reader.take(N=1):
         found += [sample for sample in samples if hasattr(sample, "guid")]
@@ -162,7 +162,7 @@ def _readers_of(writer: DataWriter[Any]) -> list[str]:
 
 
 def _identity(endpoint: Any) -> str:
-    """What an endpoint says of whose it is; empty where it says nothing, or is gone."""
+    """Return the client id in an endpoint's USER_DATA; empty without one, or if it is gone."""
     data = None if endpoint is None else endpoint.qos[Policy.Userdata]
     text = "" if data is None else bytes(data.data).decode(errors="replace")
     said = next((part for part in text.split(";") if part.startswith("clientid=")), "")

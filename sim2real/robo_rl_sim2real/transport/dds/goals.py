@@ -1,8 +1,8 @@
-"""Goals of FollowJointTrajectory over Cyclone DDS: one pursues them, another obeys.
+"""Client and server of FollowJointTrajectory goals over Cyclone DDS.
 
-Of an action's three services and two topics only that by which goals are sent is here: who sends
-the next one every control period asks neither for feedback nor for a result, and a goal that takes
-the place of another needs no cancelling.
+Of an action's three services and two topics, only the send-goal service is implemented. A client
+that sends a new goal every control period needs neither feedback nor results. A new goal replaces
+the previous one without a cancel request.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _REQUEST, _RESPONSE = f"{SEND}_Request", f"{SEND}_Response"
 
 
 class TrajectoryGoals:
-    """One node's, of all the actions that it pursues and obeys.
+    """The goal clients and servers of one node.
 
     Args:
-        participant: The node's.
-        graph: In which its endpoints are named.
-        codec: Of the distribution.
+        participant: DDS participant of the node.
+        graph: ROS graph entry that lists the endpoints.
+        codec: Codec of the distribution.
     """
 
     def __init__(self, participant: DomainParticipant, graph: Graph, codec: Codec) -> None:
@@ -70,7 +70,7 @@ class TrajectoryGoals:
             trajectory, accepted = request.message.goal.trajectory, True
             try:
                 put(to_reading(MsgType.TRAJECTORY, trajectory, time.monotonic()))
-            except Exception as error:  # who asked is told, and so is who looks for problems
+            except Exception as error:  # the client and ``problems`` both report the error
                 accepted, self._bad[action] = False, f"{type(error).__name__}: {error}"
             found = replace(blank_message(self._codec.store, _RESPONSE), accepted=accepted)
             return self._codec.frame(_RESPONSE, request.guid, request.seq, found)
@@ -81,7 +81,7 @@ class TrajectoryGoals:
         self._name(server.reader, server.writer)
 
     def problems(self) -> list[str]:
-        """What became of goals that nobody took, and what was wrong with those that came."""
+        """Return the problems with sent goals and with received goals."""
         bad = [
             f"{pursuit.action}: {why}" for pursuit in self._pursuits if (why := pursuit.status())
         ]
@@ -89,7 +89,7 @@ class TrajectoryGoals:
         return bad + [f"{server.name}: {server.bad}" for server in self._servers if server.bad]
 
     def close(self) -> None:
-        """Neither send nor accept any more."""
+        """Stop sending and accepting goals."""
         for end in (*self._servers, *self._pursuits):
             end.close()
         self._servers, self._pursuits = [], []
@@ -112,16 +112,16 @@ class GoalWriter(GoalPublisher[ServiceEndpoints]):
     """A publisher of goals.
 
     Args:
-        action: Its name.
-        ends: Of the service that takes goals.
-        codec: Of the distribution.
+        action: Name of the action.
+        ends: Endpoints of the send-goal service.
+        codec: Codec of the distribution.
     """
 
     def __init__(self, action: str, ends: ServiceEndpoints, codec: Codec) -> None:
         super().__init__(action, ends)
         self._codec = codec
         self._guid, self._numbers = secrets.randbits(63), itertools.count(1)
-        self._lock = threading.Lock()  # whoever asks for problems hears the answers
+        self._lock = threading.Lock()  # any thread may call ``status``
         self._goal = blank_message(codec.store, GOAL)
 
     def _publish(self, end: ServiceEndpoints, reading: Reading) -> None:

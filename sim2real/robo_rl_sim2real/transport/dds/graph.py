@@ -1,4 +1,4 @@
-"""Being seen by ``ros2 node``: which node owns which endpoints, said on ``ros_discovery_info``."""
+"""Entry of a node in the ROS graph, published on ``ros_discovery_info`` for ``ros2 node``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _GID = "rmw_dds_common/msg/Gid"
 
 
 class Graph:
-    """One node's entry in the graph, renewed with every endpoint that it gets.
+    """One node's entry in the graph, republished with every new endpoint.
 
     Args:
-        participant: The node's.
-        codec: Of the distribution, whose identifiers differ in length.
-        node: The node's name.
-        namespace: And its namespace.
+        participant: DDS participant of the node.
+        codec: Codec of the distribution, which determines the length of identifiers.
+        node: Name of the node.
+        namespace: Namespace of the node.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class Graph:
         self._say()
 
     def add_reader(self, reader: DataReader[Any]) -> None:
-        """The node has one more."""
+        """Add a reader to the node's entry."""
         self._readers.append(self._gid(reader))
         self._say()
 
     def add_writer(self, writer: DataWriter[Any]) -> None:
-        """Likewise."""
+        """Add a writer to the node's entry."""
         self._writers.append(self._gid(writer))
         self._say()
 
     def leave(self) -> None:
-        """The node is gone."""
+        """Remove the node from the graph."""
         self._say(nodes=[])
 
     def _say(self, nodes: list[Any] | None = None) -> None:
@@ -79,7 +79,7 @@ class Graph:
         self._writer.write(self._codec.wrap(INFO, info))
 
     def _gid(self, entity: Any) -> Any:
-        """An endpoint's identifier, filled up with zeros where the distribution has longer ones."""
+        """Return an endpoint's identifier, padded with zeros to the distribution's length."""
         data = np.zeros(GID_BYTES[self._codec.distro], np.uint8)
         found = np.frombuffer(entity.guid.bytes, np.uint8)
         data[: len(found)] = found

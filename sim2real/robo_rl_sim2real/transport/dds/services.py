@@ -1,4 +1,4 @@
-"""Services of type std_srvs/srv/Trigger over Cyclone DDS; see ``dds_framing``."""
+"""Services of type std_srvs/srv/Trigger over Cyclone DDS; see ``framing``."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from robo_rl_sim2real.transport.dds.framing import (
 from robo_rl_sim2real.transport.dds.graph import Graph
 
 TRIGGER_HASH = "RIHS01_eeff2cd6fa5ad9d27cdf4dec64818317839b62f212a91e6b5304b634b2062c5f"
-"""Of std_srvs/srv/Trigger (REP 2016); the same in every distribution that has hashes."""
+"""Type hash of std_srvs/srv/Trigger (REP 2016), the same in every distribution with hashes."""
 
 _Request: Any = make_idl_struct(
     "Trigger_Request_",
     "std_srvs::srv::dds_::Trigger_Request_",
     {"guid": uint64, "seq": int64, "structure_needs_at_least_one_member": uint8},
 )
-"""Nothing is asked but that something be done; IDL has no empty structures."""
+"""The empty request with its framing; IDL has no empty structures."""
 
 _Response: Any = make_idl_struct(
     "Trigger_Response_",
@@ -47,13 +47,13 @@ _TRIGGER = ServiceInterface(_Request, _Response, TRIGGER_HASH)
 
 
 class Services:
-    """One node's services, and its questions to those of others.
+    """One node's services, and its calls of other nodes' services.
 
     Args:
-        participant: The node's.
-        graph: In which its endpoints are named.
-        node: Its name.
-        namespace: And its namespace.
+        participant: DDS participant of the node.
+        graph: ROS graph entry that lists the endpoints.
+        node: Name of the node.
+        namespace: Namespace of the node.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Services:
         self._servers: list[ServiceServer] = []
 
     def create_service(self, name: str, call: Call) -> None:
-        """Answer a service, in a thread of its own."""
+        """Serve a service in a thread of its own."""
 
         def reply(request: Any) -> Any:
             found = service_response(call)
@@ -78,36 +78,36 @@ class Services:
         self._graph.add_writer(server.writer)
 
     def call_service(self, name: str, patience_s: float) -> ServiceResponse:
-        """Ask a service of anybody's.
+        """Call a service of any node.
 
         Raises:
-            RoboRlError: Nobody answered in time.
+            RoboRlError: There is no response in time.
         """
         return call_service(
             self._participant, full_name(name, self._node, self._namespace), patience_s
         )
 
     def problems(self) -> list[str]:
-        """What was wrong with requests."""
+        """Return the problems with received requests."""
         return [f"{server.name}: {server.bad}" for server in self._servers if server.bad]
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         for server in self._servers:
             server.close()
         self._servers = []
 
 
 def call_service(participant: DomainParticipant, name: str, patience_s: float) -> ServiceResponse:
-    """Ask a service and wait for its answer.
+    """Call a service and wait for its response.
 
     Args:
-        participant: Whose question it is.
+        participant: DDS participant of the client.
         name: Full name of the service.
-        patience_s: How long to wait, for the server to be found too.
+        patience_s: Time limit, including the discovery of the server.
 
     Raises:
-        RoboRlError: Nobody answered in time.
+        RoboRlError: There is no response in time.
     """
     guid, seq = secrets.randbits(63), next(_numbers)
     reader, writer = client_endpoints(participant, name, _TRIGGER)

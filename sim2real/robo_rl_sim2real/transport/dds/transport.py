@@ -1,8 +1,7 @@
-"""ROS 2 topics over Cyclone DDS, where ROS 2 is not installed: real nodes hear it and are heard.
+"""ROS 2 topics over Cyclone DDS without an installation of ROS 2.
 
-Names, types, type hashes and QoS are those of ROS 2 (``codec``, ``graph``), so ``ros2 topic``,
-``ros2 node`` and every node on the network take it for one of theirs. Nothing leaves this machine
-unless it is asked to.
+Names, types, type hashes and QoS are those of ROS 2 (``codec``, ``graph``). ``ros2 topic``, ``ros2
+node`` and other nodes therefore see a ROS 2 node. By default nothing leaves this machine.
 """
 
 from __future__ import annotations
@@ -57,11 +56,14 @@ _ONLY_HERE = """<CycloneDDS><Domain Id="any">
 <MaxAutoParticipantIndex>60</MaxAutoParticipantIndex>
 <Peers><Peer Address="127.0.0.1"/></Peers></Discovery>
 <Sizing><ReceiveBufferSize>256 KiB</ReceiveBufferSize></Sizing></Domain></CycloneDDS>"""
-"""This machine alone, and small receive buffers: what lies in one stays resident until it is full,
-and one of Cyclone's 1 MiB takes an hour to fill from what nodes say of themselves."""
+"""Cyclone configuration for the local machine only, with small receive buffers.
+
+A buffer stays resident until it is full. One of Cyclone's default 1 MiB buffers takes an hour to
+fill with discovery messages.
+"""
 
 _domains: dict[int, Domain | None] = {}
-"""Domain → what holds it to this machine, None where it may leave; one process has it one way."""
+"""Domain → its local-only configuration, None with network access; one choice per process."""
 _WAIT_NS = 50_000_000
 
 
@@ -70,19 +72,19 @@ class Dds:
 
     Args:
         cfg: See Config.
-        node: Its name.
+        node: Name of the node.
     """
 
     class Config(ConfigModel):
-        """Where it talks.
+        """Domain and reach of the node.
 
         Args:
             domain: ROS_DOMAIN_ID.
-            distro: Whose interfaces and graph messages it speaks.
-            network: Whether other machines may hear and be heard; then CYCLONEDDS_URI rules.
-            services: Whether it serves and calls services, in the framing of rmw_cyclonedds: for
-                graphs in which every node runs that.
-            namespace: Of the node.
+            distro: ROS 2 distribution of the interfaces and graph messages.
+            network: Whether the node communicates with other machines; then CYCLONEDDS_URI applies.
+            services: Whether the node serves and calls services, in the framing of rmw_cyclonedds.
+                Requires that every node of the graph runs rmw_cyclonedds.
+            namespace: Namespace of the node.
         """
 
         domain: int = Field(default=0, ge=0, le=232)
@@ -130,28 +132,28 @@ class Dds:
         return self._outs[-1]
 
     def create_goal_publisher(self, action: str) -> Publisher:
-        """See ``Transport``; off as services are.
+        """See ``Transport``; requires ``services``.
 
         Raises:
-            ConfigError: They are off.
+            ConfigError: Services are off.
         """
         self._demand_services(f"action '{action}'")
         return self._goals.create_goal_publisher(action)
 
     def create_goal_server(self, action: str, put: Put) -> None:
-        """See ``Transport``; off as services are.
+        """See ``Transport``; requires ``services``.
 
         Raises:
-            ConfigError: They are off.
+            ConfigError: Services are off.
         """
         self._demand_services(f"action '{action}'")
         self._goals.create_goal_server(action, put)
 
     def create_service(self, name: str, call: Call) -> None:
-        """See ``Transport``; off unless ``services`` is set, with the reason.
+        """See ``Transport``; requires ``services``.
 
         Raises:
-            ConfigError: It is off.
+            ConfigError: Services are off, with the reason.
         """
         self._demand_services(f"service '{name}'")
         self._services.create_service(name, call)
@@ -161,7 +163,7 @@ class Dds:
 
         Raises:
             ConfigError: Services are off.
-            RoboRlError: Nobody answers.
+            RoboRlError: There is no response in time.
         """
         self._demand_services(f"service '{name}'")
         return self._services.call_service(name, patience_s)
@@ -205,7 +207,7 @@ class Dds:
         self._graph.leave()
         for out in self._outs:
             out.close()
-        self._participant.__del__()  # with all that is its own; the collector knows no order
+        self._participant.__del__()  # deletes its entities too; garbage collection has no order
         self._discovery = None
         self._ears, self._mouths, self._outs = {}, [], []
 
@@ -238,7 +240,7 @@ class Dds:
         return DdsQos(*policies)
 
     def _listen(self) -> None:
-        """Until it is closed: what came, to whom it is for."""
+        """Pass received messages to their subscribers until the transport is closed."""
         while self._open:
             with self._lock:
                 ears = list(self._ears.items())
@@ -249,7 +251,7 @@ class Dds:
             for reader, (topic, kind, put) in ears:
                 try:
                     self._take(reader, kind, put)
-                except Exception as error:  # one bad message must not make the node deaf
+                except Exception as error:  # one bad message must not stop reception
                     with self._lock:
                         self._bad[topic] = f"{type(error).__name__}: {error}"
 
@@ -262,10 +264,10 @@ class Dds:
 
 
 def _join(cfg: Dds.Config) -> None:
-    """The first of a process decides how far a domain reaches.
+    """Create the domain's configuration; the first node of a process decides its reach.
 
     Raises:
-        ConfigError: It is to reach otherwise now.
+        ConfigError: The domain exists with another reach.
     """
     if cfg.domain not in _domains:
         _domains[cfg.domain] = None if cfg.network else Domain(cfg.domain, _ONLY_HERE)
@@ -278,7 +280,7 @@ def _join(cfg: Dds.Config) -> None:
 
 
 class _TopicPublisher(ClosablePublisher[DataWriter[Any]]):
-    """A publisher."""
+    """The publisher of a topic."""
 
     def __init__(self, writer: DataWriter[Any], kind: MsgType, codec: Codec) -> None:
         super().__init__(writer)

@@ -1,1 +1,1 @@
-"""Topics, services and the lifecycle over rclpy."""
+"""Transport of topics, services and the lifecycle over rclpy."""

@@ -1,8 +1,9 @@
-"""Who runs a node's callbacks: one thread for readings alone, others for all that may wait.
+"""Executors of a node: one thread for readings, several threads for blocking callbacks.
 
-Only imported where rclpy is. rclpy's executor of several threads hands every message over, which
-takes some times as long as hearing it; its executor of one is held up by whatever waits. So the
-same node has both, and its callback groups say which of the two runs what.
+Only imported with rclpy. rclpy's multi-threaded executor hands every message to another thread,
+which takes several times as long as receiving it. Its single-threaded executor is blocked by a
+waiting callback. One node therefore has both, and its callback groups assign each callback to one
+of them.
 """
 
 # pyright: reportMissingImports=false
@@ -16,12 +17,12 @@ _THREADS = 4
 
 
 class SubscriptionExecutor(SingleThreadedExecutor):
-    """Runs what is in a group.
+    """Runs the callbacks of one group.
 
     Args:
-        node: Whose; it belongs to the other executor.
-        group: Of its subscriptions.
-        context: The node's.
+        node: The node; it belongs to the other executor.
+        group: Callback group of its subscriptions.
+        context: Context of the node.
     """
 
     def __init__(self, node: Any, group: Any, context: Any) -> None:
@@ -29,20 +30,20 @@ class SubscriptionExecutor(SingleThreadedExecutor):
         self._node, self._group = node, group
 
     def get_nodes(self) -> list[Any]:
-        """The one."""
+        """Return the node."""
         return [self._node]
 
     def can_execute(self, entity: Any) -> bool:
-        """Whether it is in the group, and its turn."""
+        """Return whether the entity is in the group and ready."""
         return entity.callback_group is self._group and super().can_execute(entity)
 
 
 class ServiceExecutor(MultiThreadedExecutor):
-    """Runs all but what is in a group: services, ROS 2's lifecycle, parameters.
+    """Runs the callbacks outside one group: services, ROS 2's lifecycle, parameters.
 
     Args:
-        group: Of the subscriptions.
-        context: The node's.
+        group: Callback group of the subscriptions.
+        context: Context of the node.
     """
 
     def __init__(self, group: Any, context: Any) -> None:
@@ -50,5 +51,5 @@ class ServiceExecutor(MultiThreadedExecutor):
         self._group = group
 
     def can_execute(self, entity: Any) -> bool:
-        """Whether it is not in the group, and its turn."""
+        """Return whether the entity is outside the group and ready."""
         return entity.callback_group is not self._group and super().can_execute(entity)

@@ -1,7 +1,8 @@
-"""Goals of FollowJointTrajectory by rclpy.
+"""Client and server of FollowJointTrajectory goals with rclpy.
 
-Only imported where rclpy is. Goals are sent by the action's service alone: rclpy's own action
-client would also hear every status and feedback, of which a server has more to say with every goal.
+Only imported with rclpy. Goals are sent with the action's send-goal service alone. rclpy's action
+client would also receive all status and feedback messages, and a server sends more of them with
+every goal.
 """
 
 # pyright: reportMissingImports=false
@@ -27,12 +28,12 @@ _RESULT_S = 1
 
 
 class GoalClient(GoalPublisher[Any]):
-    """A publisher of goals; where nobody takes them, none is kept for later.
+    """A publisher of goals; without a server, goals are dropped.
 
     Args:
-        node: rclpy's.
-        action: Its name.
-        group: Callback group of the answers.
+        node: rclpy node.
+        action: Name of the action.
+        group: Callback group of the responses.
     """
 
     def __init__(self, node: Any, action: str, group: Any) -> None:
@@ -40,11 +41,11 @@ class GoalClient(GoalPublisher[Any]):
         name = f"{action}{SEND_GOAL}"
         self._client = node.create_client(self._service, name, callback_group=group)
         super().__init__(action, self._client)
-        pack = rclpy.serialization  # packing one that is empty loads all that it needs
+        pack = rclpy.serialization  # packing an empty request loads its dependencies
         pack.serialize_message(self._service.Request())
 
     def destroy(self) -> None:
-        """Free it, once no executor runs any more."""
+        """Free the client, after all executors have stopped."""
         self._node.destroy_client(self._client)
 
     def _publish(self, end: Any, reading: Reading) -> None:
@@ -62,19 +63,19 @@ class GoalClient(GoalPublisher[Any]):
         return end.service_is_ready()
 
     def _answered(self, future: Any) -> None:
-        found = future.result()  # answers come one by one: they share a callback group
+        found = future.result()  # one at a time: responses share a callback group
         self._refused += found is not None and not found.accepted
 
 
 def serve_goals(
     node: Any, action: str, group: Any, put: Put, note: Callable[[str, str], None]
 ) -> Any:
-    """An action server that takes every goal that ``put`` can make something of, at once."""
+    """Return an action server that accepts every goal that ``put`` can process, at once."""
 
     def taken(goal: Any) -> Any:
         try:
             put(to_reading(MsgType.TRAJECTORY, goal.trajectory, time.monotonic()))
-        except Exception as error:  # who asked is told, and so is who looks for problems
+        except Exception as error:  # the client and ``problems`` both report the error
             note(action, f"{type(error).__name__}: {error}")
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
@@ -96,7 +97,7 @@ def serve_goals(
 
 
 def action_endpoints(node: Any, action: str, ours: str) -> list[Endpoint]:
-    """Who else pursues and obeys an action."""
+    """Return the other nodes' clients and servers of an action."""
     found, name = list[Endpoint](), f"{action}{SEND_GOAL}"
     for other, namespace in node.get_node_names_and_namespaces():
         whole = f"{namespace.rstrip('/')}/{other}"
@@ -107,7 +108,7 @@ def action_endpoints(node: Any, action: str, ours: str) -> list[Endpoint]:
         for writes, look in looks if whole != ours else ():
             try:
                 services = dict(look(other, namespace))
-            except RuntimeError:  # of rcl: the node has left in between
+            except RuntimeError:  # from rcl: the node has left meanwhile
                 services = {}
             if name in services:
                 found.append(Endpoint(whole, FOLLOW, writes, NEWEST))

@@ -1,4 +1,4 @@
-"""ROS 2 on this machine: its rclpy, and how far it reaches."""
+"""The machine's installation of ROS 2: its rclpy, and its discovery range."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -12,16 +12,16 @@ from robo_rl.core.errors import DeviceError
 
 
 def rclpy_modules() -> Any:
-    """The package with the modules that are used here.
+    """Return the rclpy package with the required modules loaded.
 
     Raises:
-        DeviceError: It cannot be imported.
+        DeviceError: rclpy cannot be imported.
     """
     try:
         import rclpy
         import rclpy.callback_groups
         import rclpy.context
-        import rclpy.node  # and with it rclpy.event_handler, or on Humble rclpy.qos_event
+        import rclpy.node  # also loads rclpy.event_handler, or on Humble rclpy.qos_event
         import rclpy.qos
         import rclpy.serialization
     except ImportError as error:
@@ -35,9 +35,10 @@ def rclpy_modules() -> Any:
 
 @contextmanager
 def configure_discovery(ros: Any, *, network: bool) -> Generator[None]:
-    """ROS 2 is told by its environment alone how far it reaches, and reads it when it begins.
+    """Set ROS 2's discovery range in the environment while a context starts.
 
-    Humble has another word for it than those that came later.
+    ROS 2 reads the range from environment variables only, at the start of a context. Humble has
+    another variable than later distributions.
     """
     later = hasattr(ros, "event_handler")
     here = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"} if later else {"ROS_LOCALHOST_ONLY": "1"}

@@ -1,6 +1,6 @@
-"""The managed node that rclpy sees: transitions are requests, and it follows the policy's state.
+"""The managed ROS 2 node: its transitions are requests, and it follows the policy's state.
 
-Only imported where rclpy is.
+Only imported with rclpy.
 """
 
 # pyright: reportMissingImports=false
@@ -20,12 +20,12 @@ _FOLLOW_S = 0.05
 
 
 class PolicyNode(LifecycleNode):
-    """A node whose lifecycle is a policy's.
+    """A node with the lifecycle of a policy.
 
     Args:
-        name: Of the node.
-        context: In which it lives.
-        namespace: Of the node.
+        name: Name of the node.
+        context: Context of the node.
+        namespace: Namespace of the node.
     """
 
     def __init__(self, name: str, context: Any, namespace: str) -> None:
@@ -34,39 +34,40 @@ class PolicyNode(LifecycleNode):
         super().__init__(name, context=context, namespace=namespace)
 
     def create_plain_publisher(self, *args: Any, **kwargs: Any) -> Any:
-        """One that publishes in every state: the way to rest goes on when the policy does not."""
+        """Return a publisher for every state, because braking continues after deactivation."""
         return Node.create_publisher(self, *args, **kwargs)
 
     def attach_lifecycle(self, ask: Ask, state: Callable[[], State]) -> None:
-        """See ``Managed``.
+        """See ``LifecycleTransport``.
 
-        In the group of the lifecycle's services, so that it never meets a change that is asked for.
+        The timer is in the callback group of the lifecycle services, so it never runs during a
+        requested transition.
         """
         self._ask = ask
         self.create_timer(_FOLLOW_S, lambda: self._follow(primary(state())))
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """See ``LifecycleNode``; likewise below."""
+        """See ``LifecycleNode``; submits the request ``configure``."""
         return self._grant(Transition.CONFIGURE)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Nothing is let go but the right to begin: another bundle is another process."""
+        """Submit the request ``cleanup``; the bundle stays loaded."""
         return self._grant(Transition.CLEANUP)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Only where the policy may begin; what keeps it is logged."""
+        """Submit the request ``activate``; a refusal is logged."""
         return self._grant(Transition.ACTIVATE)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """The robot is brought to rest."""
+        """Submit the request ``deactivate``; the robot comes to rest."""
         return self._grant(Transition.DEACTIVATE)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """The robot is brought to rest, and the process ends."""
+        """Submit the request ``shutdown``; the robot comes to rest and the process ends."""
         return self._grant(Transition.SHUTDOWN)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Something above broke: to rest, and to the beginning."""
+        """Handle an error in a transition: bring the robot to rest and return to unconfigured."""
         self._ask(Transition.DEACTIVATE.value)
         self._ask(Transition.CLEANUP.value)
         return TransitionCallbackReturn.SUCCESS
@@ -81,7 +82,7 @@ class PolicyNode(LifecycleNode):
         return TransitionCallbackReturn.FAILURE
 
     def _follow(self, wanted: Primary) -> None:
-        """Make the changes that the policy made by itself: by a fault, a topic, a long hold."""
+        """Repeat the transitions that the policy made itself, such as after a fault."""
         at = Primary(self._state_machine.current_state[1])
         self._follows = True
         try:

@@ -1,4 +1,4 @@
-"""rclpy's messages: their classes, found by the name of the interface, and their arrays."""
+"""rclpy's message classes by interface name, and their array types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robo_rl_sim2real.messages.message_factory import MessageFactory
 
 @cache
 def interface(name: str) -> Any:
-    """The class of an interface: ``std_msgs/msg/Bool``, ``std_srvs/srv/Trigger``.
+    """Return the class of an interface, such as ``std_msgs/msg/Bool`` or ``std_srvs/srv/Trigger``.
 
     Raises:
         DeviceError: Its package is not installed.
@@ -31,7 +31,7 @@ def interface(name: str) -> Any:
 
 
 def _floats(values: Any) -> array[float]:
-    """As bytes: element by element it would take as long as the policy."""
+    """Return an array made from bytes, because conversion by element is as slow as inference."""
     return array("d", np.ascontiguousarray(values, np.float64).tobytes())
 
 
@@ -48,4 +48,4 @@ def _octet(value: int) -> bytes:
 
 
 DIALECT = MessageFactory(interface, _floats, _octets, _numbers, _octet)
-"""How rclpy writes messages."""
+"""Message factory of rclpy."""

@@ -1,7 +1,7 @@
-"""ROS 2 by its own rclpy: a managed node on whatever middleware the machine's ROS 2 uses.
+"""ROS 2 with rclpy: a managed node on the middleware of the machine's ROS 2.
 
-rclpy comes with ROS 2 and is imported when a transport is made. A context of its own lets several
-live in one process.
+rclpy is part of ROS 2 and is imported when a transport is made. Each node has a context of its own,
+so that several can live in one process.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ _WAIT_S = 0.1
 
 
 class Ros2:
-    """A ROS 2 node; see ``Transport`` and ``Managed``.
+    """A ROS 2 node; see ``Transport`` and ``LifecycleTransport``.
 
     Args:
         cfg: See Config.
-        node: Its name.
+        node: Name of the node.
 
     Raises:
         DeviceError: rclpy cannot be imported.
     """
 
     class Config(ConfigModel):
-        """Where it talks.
+        """Domain and reach of the node.
 
         Args:
             domain: ROS_DOMAIN_ID.
-            network: Whether other machines may hear and be heard; then ROS 2's own environment
-                rules (ROS_AUTOMATIC_DISCOVERY_RANGE and the like).
-            namespace: Of the node.
-            args: ROS 2's arguments, such as ``[--ros-args, -r, __node:=arm]``; how a launch file
-                names and remaps.
+            network: Whether the node communicates with other machines; then ROS 2's own environment
+                applies (ROS_AUTOMATIC_DISCOVERY_RANGE and others).
+            namespace: Namespace of the node.
+            args: ROS 2's arguments, such as ``[--ros-args, -r, __node:=arm]``, by which a launch
+                file names and remaps.
         """
 
         domain: int = Field(default=0, ge=0, le=232)
@@ -73,7 +73,7 @@ class Ros2:
         with configure_discovery(self._ros, network=cfg.network):
             args = [_beside(arg, node) for arg in cfg.args]
             self._context.init(args=args, domain_id=cfg.domain)
-        # These two need rclpy to be there.
+        # These imports need rclpy.
         from robo_rl_sim2real.transport.ros2.executors import ServiceExecutor, SubscriptionExecutor
         from robo_rl_sim2real.transport.ros2.lifecycle_node import PolicyNode
 
@@ -100,7 +100,7 @@ class Ros2:
             now_s = time.monotonic()
             try:
                 put(to_reading(kind, message, now_s))
-            except Exception as error:  # one bad message must not make the node deaf
+            except Exception as error:  # one bad message must not stop reception
                 self._note(topic, f"{type(error).__name__}: {error}")
 
         events = self._events.SubscriptionEventCallbacks(incompatible_qos=self._mismatch(topic))
@@ -137,7 +137,7 @@ class Ros2:
         self._servers.append(serve_goals(self.node, action, self._group(), put, self._note))
 
     def create_service(self, name: str, call: Call) -> None:
-        """See ``Transport``; in a group of its own, so that none waits for another."""
+        """See ``Transport``; each service has its own callback group, so calls run in parallel."""
 
         def handle(request: Any, response: Any) -> Any:
             del request
@@ -150,7 +150,7 @@ class Ros2:
         """See ``Transport``.
 
         Raises:
-            RoboRlError: Nobody answered in time.
+            RoboRlError: There is no response in time.
         """
         trigger, until_s = interface(_TRIGGER), time.monotonic() + patience_s
         client = self.node.create_client(trigger, name, callback_group=self._group())
@@ -184,14 +184,14 @@ class Ros2:
         return [end for end in ends if end.node != ours]
 
     def attach_lifecycle(self, ask: Ask, state: Callable[[], State]) -> None:
-        """See ``Managed``."""
+        """See ``LifecycleTransport``."""
         self.node.attach_lifecycle(ask, state)
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
         alive = not self._open or all(thread.is_alive() for thread in self._threads)
         deaf = [] if alive else ["a listening thread died"]
-        pursuits = [f"{each.action}: {why}" for each in self._pursuits if (why := each.look())]
+        pursuits = [f"{each.action}: {why}" for each in self._pursuits if (why := each.status())]
         with self._lock:
             return deaf + pursuits + [f"{topic}: {what}" for topic, what in self._bad.items()]
 
@@ -213,14 +213,14 @@ class Ros2:
 
     @property
     def _events(self) -> Any:
-        """Humble has them under another name."""
+        """The rclpy module of QoS events, which has another name in Humble."""
         return getattr(self._ros, "event_handler", None) or self._ros.qos_event
 
     def _spin(self, executor: Any) -> None:
         while self._open:
             try:
                 executor.spin_once(timeout_sec=_WAIT_S)
-            except Exception as error:  # as where a client goes away while it is being answered
+            except Exception as error:  # for example, a client that leaves during its call
                 if self._open:
                     self._note("executor", f"{type(error).__name__}: {error}")
 
@@ -239,7 +239,7 @@ class Ros2:
         return told
 
     def _warm(self, kind: MsgType) -> Any:
-        """The class of a kind; packing and reading one that is empty loads all that it needs."""
+        """Return a message type's class; packing and reading an empty one loads dependencies."""
         cls, pack = interface(kind.value), self._ros.serialization
         pack.deserialize_message(pack.serialize_message(cls()), cls)
         return cls
@@ -261,7 +261,7 @@ class Ros2:
 
 
 def _beside(arg: str, node: str) -> str:
-    """The name that ROS 2's arguments give is the policy's; who is beside it is called after it."""
+    """Return the argument with the policy's node name extended for a node beside it."""
     beside = node.removeprefix(f"{POLICY}_")
     return f"{arg}_{beside}" if arg.startswith("__node:=") and beside != node else arg
 
@@ -271,7 +271,7 @@ def _name(info: Any) -> str:
 
 
 class _TopicPublisher(ClosablePublisher[Any]):
-    """A publisher."""
+    """The publisher of a topic."""
 
     def __init__(self, publisher: Any, kind: MsgType) -> None:
         super().__init__(publisher)

@@ -1,1 +1,1 @@
-"""What recordings say of a robot, for the simulation to have it too."""
+"""Identification of latency from recordings."""

@@ -1,12 +1,13 @@
-"""How late a robot is: the delay by which its motion follows that of its simulation.
+"""Estimates a robot's delay by comparing its motion with its simulation.
 
-Shapes: R readings, T steps of the simulation, n joints. Times are seconds.
+Shapes: R readings, T steps of the simulation, n joints. Times are in seconds.
 
-From a command to the reading that shows its effect there are two ways, and a controller between
-them that the simulation has too. What a loop sees of the ways is their sum, and that is what can be
-told from a recording without clocks that agree: the shift at which the measured motion fits the
-simulated one best, by least squares. Where headers are stamped when they were measured, by whatever
-clock, they tell how much arrivals scatter and how many never come.
+A command and the reading that shows its effect are separated by two transmission delays and a
+controller. The simulation includes the controller. A control loop only depends on the sum of the
+two delays. This sum is identifiable from a recording without synchronised clocks: it is the time
+shift at which the measured motion fits the simulated motion best, by least squares. If headers hold
+the time of measurement, on any clock, they also give the scatter of arrivals and the share of lost
+readings.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from robo_rl_sim2real.twin.identification.simulated_response import SimulatedRes
 from robo_rl_sim2real.twin.identification.trajectories import TrajectorySegment
 
 _EARLIEST_S, _STEP_S = -0.05, 0.005
-_MOVED_RAD = 0.005  # a joint that moved less, by its standard deviation, tells nothing
+_MOVED_RAD = 0.005  # a joint with a smaller standard deviation is uninformative
 
 
 class WindowDelay(NamedTuple):
-    """What a window of a recording says.
+    """The delay in one window of a recording.
 
     Args:
-        at_s: When it began.
-        delay_s: The shift that fits best.
-        explained_variance: Share of the measured motion's variance that the shifted simulation explains.
+        at_s: Start of the window.
+        delay_s: Shift with the best fit.
+        explained_variance: Share of the measured motion's variance that the shifted simulation
+            explains.
     """
 
     at_s: float
@@ -39,11 +41,11 @@ class WindowDelay(NamedTuple):
 
 
 class ArrivalStatistics(NamedTuple):
-    """What headers say of the way of the readings; both are NaN where there are none.
+    """Arrival statistics of the readings, from their headers; both are NaN without headers.
 
     Args:
-        jitter_s: Width of a uniform scatter of delays.
-        loss: Share of readings that never came.
+        jitter_s: Width of a uniform distribution of delays.
+        loss: Share of lost readings.
     """
 
     jitter_s: float
@@ -53,11 +55,11 @@ class ArrivalStatistics(NamedTuple):
 def window_delays(
     course: TrajectorySegment, response: SimulatedResponse, window_s: float, longest_s: float
 ) -> list[WindowDelay]:
-    """How late each window of a course is in which the robot moved.
+    """Return the delay of each window in which the robot moved.
 
     Args:
-        course: What was measured.
-        response: What the simulation did under the same commands.
+        course: Measured trajectory.
+        response: Simulated response to the same commands.
         window_s: Length of a window.
         longest_s: Longest delay that is tried.
     """
@@ -70,7 +72,7 @@ def window_delays(
 
 
 def arrival_statistics(courses: list[TrajectorySegment]) -> ArrivalStatistics:
-    """How readings came, of all courses together."""
+    """Return the arrival statistics of all trajectories together."""
     scatter, came, sent = [np.zeros(0)], 0, 0
     for course in courses:
         steps = np.diff(course.measured_s)
@@ -105,13 +107,13 @@ def _best(
 
 
 def _cost(at_s: Values, pos: Values, model: SimulatedResponse) -> float:
-    """Squares of what the simulation at those times leaves of the motion (R, n)."""
+    """Return the sum of squared residuals of the motion (R, n) for the simulation at ``at_s``."""
     columns = [np.interp(at_s, model.at_s, column) for column in model.pos.T]
     return float(((pos - _centred(np.stack(columns, axis=1))) ** 2).sum())
 
 
 def _vertex(costs: Values, best: int) -> float:
-    """Of the parabola through the least cost and its neighbours, in steps from it."""
+    """Return the vertex of the parabola through the least cost and its neighbours, in steps."""
     if not 0 < best < len(costs) - 1:
         return 0.0
     left, middle, right = costs[best - 1 : best + 2]
@@ -120,13 +122,13 @@ def _vertex(costs: Values, best: int) -> float:
 
 
 def _centred(pos: Values) -> Values:
-    """Without what gravity and a calibration shift for good."""
+    """Return the motion without constant offsets, such as from gravity or calibration."""
     return pos - pos.mean(0)
 
 
 def _floor(at_s: Values, late_s: Values, block_s: float = 5.0) -> Values:
-    """The least delay around each reading, (R,): clocks that drift move it slowly."""
+    """Return the least delay around each reading, (R,); clock drift changes it slowly."""
     block = ((at_s - at_s[0]) // block_s).astype(int)
-    block = np.minimum(block, max(0, int(np.ptp(at_s) // block_s) - 1))  # no short one at the end
+    block = np.minimum(block, max(0, int(np.ptp(at_s) // block_s) - 1))  # no short block at the end
     least = np.array([late_s[block == i].min() for i in range(block[-1] + 1)])
     return least[block]

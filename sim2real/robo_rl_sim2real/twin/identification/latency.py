@@ -1,4 +1,4 @@
-"""The latency of training, as recordings have it."""
+"""Estimates the latency setting of training from recordings."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from robo_rl_sim2real.twin.identification.simulated_response import simulate_res
 from robo_rl_sim2real.twin.identification.trajectories import TrajectorySegment, trajectory_segments
 
 Make = Callable[[ConversionSpec], SimWorld]
-"""A world of the task that was recorded."""
+"""Makes a world of the recorded task."""
 
 
 class LatencyEstimate(NamedTuple):
-    """What was found.
+    """The estimated latency.
 
     Args:
-        shifts: Of the windows that count.
-        num_rejected: How many the simulation does not explain.
-        arrivals: Of the readings.
+        shifts: Delays of the accepted windows.
+        num_rejected: Number of windows that the simulation does not explain.
+        arrivals: Arrival statistics of the readings.
     """
 
     shifts: list[WindowDelay]
@@ -42,31 +42,34 @@ class LatencyEstimate(NamedTuple):
 
     @property
     def range_s(self) -> tuple[float, float]:
-        """Least delays, 5th to 95th percentile over windows; half the jitter is no part of it."""
+        """Least delays, 5th to 95th percentile over windows, without half the jitter."""
         late_s = np.array([shift.delay_s for shift in self.shifts])
         least_s = late_s - np.nan_to_num(self.arrivals.jitter_s) / 2.0
         low, high = np.quantile(least_s, (0.05, 0.95)).clip(0.0)
         return round(float(low), 4), round(float(high), 4)
 
     def config(self) -> dict[str, Any]:
-        """Settings of the env ``latency``: all in one direction, for a loop sees only the sum."""
+        """Return the settings of the env ``latency``, with the whole delay in one direction.
+
+        A control loop only depends on the sum of both directions.
+        """
         jitter_s, loss = (round(float(np.nan_to_num(v)), 4) for v in self.arrivals)
         out = {"latency_s": list(self.range_s), "jitter_s": jitter_s, "loss": loss}
-        return {"env": {"name": "latency", "out": out}}
+        return {"env": {"name": "latency", "obs_delay": out}}
 
 
 class LatencyFitConfig(ConfigModel):
-    """How it is found.
+    """Settings of the estimate.
 
     Args:
-        settings: Config of a deployment that says where things are; empty for what the recording
-            says itself.
-        contract_from: A bundle or a dataset whose actions were commanded; empty likewise.
-        task: In whose simulation it is played; empty for the one that they were trained for.
-        window_s: How long a piece is of which one delay is found.
-        max_delay_s: Longest delay that is looked for.
-        min_explained_variance: Share of the motion's variance that the simulation must explain for a piece to
-            count.
+        settings: Config of a deployment that gives the sources; empty for the recording's own.
+        contract_from: A bundle or dataset with the commanded actions; empty for the recording's
+            own.
+        task: Task of the simulation; empty for the task of the contract.
+        window_s: Length of a window, which has one delay.
+        max_delay_s: Longest delay that is tried.
+        min_explained_variance: Share of the motion's variance that the simulation must explain in
+            an accepted window.
     """
 
     settings: str = ""
@@ -78,16 +81,16 @@ class LatencyFitConfig(ConfigModel):
 
 
 def fit_latency(run: Path, cfg: LatencyFitConfig, make: Make) -> LatencyEstimate:
-    """Of a recording, or of all in a folder.
+    """Return the latency in a recording, or in all recordings of a folder.
 
     Args:
-        run: Where.
-        cfg: See Config.
-        make: Makes a world of the task that was recorded.
+        run: Recording or folder.
+        cfg: See ``LatencyFitConfig``.
+        make: Makes a world of the recorded task.
 
     Raises:
-        DataError: There is no recording, the robot hardly moved in it, it moved otherwise than the
-            simulated one, or it is later than was looked for.
+        DataError: There is no recording, the robot hardly moved, its motion differs from the
+            simulation, or the delay exceeds ``max_delay_s``.
     """
     found, seen = list[WindowDelay](), list[TrajectorySegment]()
     for bag in (bag for bag in find_bags(run) if not is_replaced(bag)):
@@ -125,7 +128,7 @@ def _demand(
             where=run,
             expected=f"{cfg.min_explained_variance:.0%} of its motion explained",
             found=f"{best:.0%} at best",
-            hint="is it the same robot, with the same gains? A longer delay needs longest_s",
+            hint="is it the same robot, with the same gains? A longer delay needs max_delay_s",
         )
     if np.median([shift.delay_s for shift in good]) > cfg.max_delay_s - 0.01:
-        raise DataError("later than was looked for", where=run, hint="say a longer longest_s")
+        raise DataError("later than was looked for", where=run, hint="say a longer max_delay_s")

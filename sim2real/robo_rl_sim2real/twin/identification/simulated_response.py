@@ -1,6 +1,6 @@
-"""Where the joints of the simulated robot go under the commands of a recording, at once.
+"""Simulates the robot's response to the commands of a recording, faster than real time.
 
-Shapes: T steps, n joints. Not a part of what is deployed: the simulated world needs torch.
+Shapes: T steps, n joints. This module is not deployed: the simulated world needs torch.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class SimulatedResponse(NamedTuple):
 
 
 def simulate_response(world: SimWorld, course: TrajectorySegment) -> SimulatedResponse:
-    """Play a course's commands to a simulated robot that stands where the real one stood.
+    """Return the simulated response to a trajectory's commands, from the real start pose.
 
     Args:
-        world: Of the task that was recorded; it is reset.
-        course: Whose commands.
+        world: World of the recorded task; it is reset.
+        course: Trajectory with the commands.
 
     Raises:
-        ConfigError: A joint that is not commanded in that task.
+        ConfigError: A joint is not commanded in that task.
     """
     world.reset(0)
     world.command(dict(zip(course.joints, course.pos[0], strict=True)))

@@ -1,6 +1,6 @@
-"""What the joints of a robot were told and where they were: the parts of a bag without a break.
+"""Commanded and measured joint trajectories: the unbroken segments of a bag.
 
-Shapes: S commands, R readings, n joints. Times are seconds since the bag began.
+Shapes: S commands, R readings, n joints. Times are in seconds since the bag began.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Values, select_by_name
 
-_BREAK_S = 0.5  # without a command there may have been a reset, or a hand
+_BREAK_S = 0.5  # a longer gap may contain a reset or a manual motion
 
 
 class TrajectorySegment(NamedTuple):
-    """Commands and readings of one stretch.
+    """Commands and readings of one segment.
 
     Args:
         joints: (n,) names.
-        command_s: (S,) when commands were given, rising.
+        command_s: (S,) times of the commands, increasing.
         commands: (S, n) positions.
-        received_s: (R,) when readings arrived, rising.
-        measured_s: (R,) what they say when they were measured, by the robot's clock; NaN where they
-            do not.
-        pos: (R, n) positions that were measured.
+        received_s: (R,) arrival times of the readings, increasing.
+        measured_s: (R,) header times of the readings, on the robot's clock; NaN without any.
+        pos: (R, n) measured positions.
     """
 
     joints: tuple[str, ...]
@@ -42,14 +41,14 @@ class TrajectorySegment(NamedTuple):
 
 
 def trajectory_segments(bag: BagReader, wanted: ConversionSpec) -> list[TrajectorySegment]:
-    """The stretches of a bag, grippers left out: they stop at what they hold.
+    """Return the segments of a bag, without grippers, which stop at the object that they hold.
 
     Args:
-        bag: Open.
-        wanted: What is in it.
+        bag: Open bag.
+        wanted: Contract and sources of the bag.
 
     Raises:
-        DataError: It has no joint states, or not of the joints that are commanded.
+        DataError: It has no joint states, or not of the commanded joints.
     """
     robot = wanted.sources.robot.build()
     target = command_spec(wanted.contract, robot)
@@ -77,7 +76,7 @@ def trajectory_segments(bag: BagReader, wanted: ConversionSpec) -> list[Trajecto
 
 
 def _joint_states(bag: BagReader, wanted: ConversionSpec, topics: object) -> str:
-    """Where positions of joints come from: what the policy was shown, else the robot's own."""
+    """Return the topic of joint positions: the policy's observation, else the robot's own."""
     shown = [
         source.topic for source in wanted.sources.observe.values() if source.field == "position"
     ]

@@ -99,7 +99,9 @@ def test_the_gripper_hears_what_the_hand_does_not():
     us, robot, heard = Loopback(bus), Loopback(bus), list[Reading]()
     robot.subscribe(ROBOT.topics.gripper_command, MsgType.ARRAY, heard.append, COMMAND)
     hand, gripper = made(HAND)
-    commands = CommandPublishers([hand._replace(hand=None), gripper], us)  # which it cannot write
+    commands = CommandPublishers(
+        [hand._replace(ee_axes=None), gripper], us
+    )  # which it cannot write
     with pytest.raises(AttributeError):
         commands.send(moving(POS))
     np.testing.assert_array_equal(heard[0].fields["data"], POS[6:])
@@ -136,7 +138,7 @@ def test_a_stop_takes_a_hand_that_is_told_velocities_no_further():
         at = beside[:6].copy()
         for tick in range(60):
             asked = SafetyInput(None, np.append(at, beside[6]), *(DT_S * tick, DT_S * tick))
-            asked = asked._replace(estop=True, standing=True)
+            asked = asked._replace(estop=True, is_standing=True)
             safety.step(asked, DT_S * tick)
             said = hand.to_reading(safety.limiter.motion)
             at = (

@@ -121,9 +121,11 @@ def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_settin
 def test_a_hold_ends_only_when_readings_come_regularly_again():
     safety = make()
     assert at_1(safety, observed_s=0.5).reason is Reason.STALE
-    assert at_1(safety, regular=False).reason is Reason.STALE
+    assert at_1(safety, readings_regular=False).reason is Reason.STALE
     assert at_1(safety).reason is None
-    assert at_1(safety, regular=False).reason is None  # irregular alone is no reason to hold
+    assert (
+        at_1(safety, readings_regular=False).reason is None
+    )  # irregular alone is no reason to hold
 
 
 def test_margin_and_speed_make_the_limits_tighter():
