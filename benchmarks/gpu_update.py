@@ -1,9 +1,10 @@
 """Time of a PPO update on a GPU and on the processor: the actor's and the critic's share.
 
-The decisions are made up (``_ppo_updates``), the settings the demo's: a joint ratio over four denoising
-steps, two networks, blocks of 8 decisions an env. ``waits`` is how often the host waits for the
-GPU, of a minibatch of the actor and of the critic, by torch's own count; ``waited_at`` names the
-lines. On the processor a smaller block stands for the large ones, since time grows with them.
+The decisions are made up (``_ppo_updates``), with the settings of the demo: a joint ratio over four
+denoising steps, two networks, blocks of 8 decisions an env. ``waits`` counts how often the CPU
+waits for the GPU in a minibatch of the actor and of the critic, by torch's own count;
+``waited_at`` names the lines. On the CPU a smaller block stands for the large ones, since time
+grows with the block.
 
     python benchmarks/gpu_update.py [--json FILE] [--envs 256 4096 16384] [--repeats 5]
         [--device cuda] [--cpu-envs 256]

@@ -1,4 +1,4 @@
-"""Where policies, critics and buffers are: the processor, or a GPU that torch sees."""
+"""The device of policies, critics and buffers: the CPU, or a GPU that torch sees."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import torch
 
 PATTERN = r"^(auto|cpu|cuda(:\d+)?)$"
-"""``auto`` is a GPU where there is one; ``cuda`` is the process' own."""
+"""``auto`` is a GPU if one exists; ``cuda`` is the GPU of the process."""
 
 
 def find_device(name: str) -> torch.device:
-    """The device of a name that ``PATTERN`` matches.
+    """Return the device of a name that ``PATTERN`` matches.
 
     Raises:
         DeviceError: There is no such device.
@@ -28,9 +28,9 @@ def find_device(name: str) -> torch.device:
     number = int(index) if index else torch.cuda.current_device() if seen else 0
     if number >= seen:
         raise DeviceError(
-            f"device '{name}' is not there",
+            f"device '{name}' does not exist",
             expected=f"a CUDA device {number}",
             found=f"{seen} of them" if seen else f"torch {torch.__version__}, which sees none",
-            hint="device=cpu computes the same",
+            hint="set device=cpu",
         )
     return torch.device("cuda", number)

@@ -1,4 +1,4 @@
-"""Numbers of a computation, brought to the host together: each read alone would wait for it."""
+"""Scalars on a GPU, read together, because each read waits for the GPU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 def numbers(scalars: Sequence[Tensor]) -> list[float]:
-    """The numbers of scalars of one device, in one transfer."""
+    """Return the numbers of scalars of one device, in one transfer."""
     if not scalars:
         return []
     return torch.stack([each.detach().double() for each in scalars]).tolist()
 
 
 def read(scalars: Mapping[str, Tensor]) -> dict[str, float]:
-    """Likewise, by name."""
+    """Return the numbers of named scalars of one device, in one transfer."""
     return dict(zip(scalars, numbers(list(scalars.values())), strict=True))

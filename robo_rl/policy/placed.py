@@ -1,4 +1,4 @@
-"""Small tables of the host where a computation needs them, brought over once."""
+"""Copies of small tables on the CPU on the device that computes with them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _COPIES = WeakTensorKeyDictionary()
 
 
 def placed(table: Tensor, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """A table as another tensor has its numbers; it must never be written to.
+    """Return a table on the device of another tensor, in its type; never write to the result.
 
-    On the table's own device this is ``Tensor.to``. Elsewhere the copy is kept, because every copy
-    from the host would wait for the device.
+    On the table's own device this is ``Tensor.to``. On another device the copy is kept, because
+    every copy from the CPU waits for the device.
 
     Args:
-        table: Of any shape.
-        like: Says where, and of which type.
-        dtype: Of the copy, where not that of ``like``.
+        table: A table of any shape.
+        like: Tensor with the device and type of the result.
+        dtype: Type of the result; that of ``like`` by default.
     """
     dtype = like.dtype if dtype is None else dtype
     if table.device == like.device:

@@ -18,7 +18,7 @@ def test_without_a_gpu_one_line_and_status_2(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit) as ended:
         import_module("_gpu").demanded("auto")
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("no GPU: device 'cuda' is not there")
+    assert capsys.readouterr().err.startswith("no GPU: device 'cuda' does not exist")
     assert import_module("_gpu").demanded("cpu").type == "cpu"
 
 

@@ -67,7 +67,7 @@ def test_the_usual_device_is_not_said_and_the_processor_changes_no_digest():
 
 
 def test_a_device_that_is_not_there_is_one_error_and_nothing_is_written(tmp_path: Path):
-    with pytest.raises(DeviceError, match=r"'cuda:77' is not there.*device=cpu"):
+    with pytest.raises(DeviceError, match=r"'cuda:77' does not exist.*device=cpu"):
         run(tmp_path, STAGES, device="cuda:77")
     assert not (tmp_path / "runs").exists()
     with pytest.raises(ConfigError, match="device"):

@@ -1,4 +1,4 @@
-"""Running means of the figures of gradient steps, which a GPU is asked for seldom."""
+"""Running means of the metrics of gradient steps, with few reads from a GPU."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from robo_rl.train.checkpoint.progress import running_mean
 
 
 class RunningMeans:
-    """``running_mean`` of figures by name; those on a GPU are read when the means are.
+    """``running_mean`` of metrics by name; tensors are read from a GPU with the means.
 
     Args:
-        means: To go on from.
+        means: Means to continue.
     """
 
     def __init__(self, means: Mapping[str, float] | None = None) -> None:
         self._means, self._new = dict(means or {}), list[tuple[str, float | Tensor]]()
 
-    def add(self, figures: Mapping[str, float | Tensor]) -> None:
-        """Take in one more value of each; tensors are scalars."""
-        self._new += figures.items()
+    def add(self, metrics: Mapping[str, float | Tensor]) -> None:
+        """Add one value of each metric; tensors are scalars."""
+        self._new += metrics.items()
 
     def read(self) -> dict[str, float]:
-        """The means over all values."""
+        """Return the means over all values."""
         new, self._new = self._new, []
         transferred = iter(numbers([value for _, value in new if isinstance(value, Tensor)]))
         for name, value in new:

@@ -1,7 +1,7 @@
-"""An env as seen from the device of those that learn, wherever its simulator computes.
+"""An env with its tensors on the device of the learners, whatever the device of its simulator.
 
-What an env on the processor says of a step goes to a GPU in one transfer. What the state is made of
-stays where it is. Shapes: B envs, T control steps, A act_dim.
+All tensors of a step go to the GPU in one transfer. Snapshots stay on their device. Shapes: B envs,
+T control steps, A act_dim.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
 from robo_rl.env.device_transfer import to_host
 
 _ALIGNED = 8
-"""Bytes; each tensor of a transfer begins at a multiple of it."""
+"""Alignment of the tensors in a transfer, in bytes."""
 
 Obs = dict[str, Tensor]
 
 
 def on_device(env: VecEnv, device: torch.device) -> VecEnv:
-    """The env itself if it is there, else one that brings over what it says."""
+    """Return the env itself if it is on the device, else a wrapper that moves its tensors there."""
     if env.device == device:
         return env
     env = to_host(env)
@@ -34,11 +34,11 @@ def on_device(env: VecEnv, device: torch.device) -> VecEnv:
 
 
 class TransferEnv:
-    """An env on the processor, its tensors on another device.
+    """An env on the CPU with its tensors on another device.
 
     Args:
-        env: Which.
-        device: Where its tensors go.
+        env: The env on the CPU.
+        device: Device of observations, rewards and flags.
     """
 
     def __init__(self, env: VecEnv, device: torch.device) -> None:
@@ -61,16 +61,16 @@ class TransferEnv:
 
 
 class TransferSimEnv(TransferEnv):
-    """Likewise, of an env that can be branched, grouped and run open loop."""
+    """A ``TransferEnv`` of an env that is ``Branchable``, ``Groupable`` and ``OpenLoop``."""
 
     @property
     def task(self) -> Any:
-        """What it runs."""
+        """The task of the env."""
         return getattr(self._env, "task", None)
 
     @property
     def view(self) -> Any:
-        """The world as it is, on the processor, for whoever draws it."""
+        """The view of the env, on the CPU."""
         return cast(Any, self._env).view
 
     def rollout(self, act: Tensor) -> list[Step]:
@@ -91,9 +91,9 @@ class TransferSimEnv(TransferEnv):
 
 
 def sent(tree: Any, device: torch.device) -> Any:
-    """Steps, mappings and lists with their tensors on another device, sent in one transfer.
+    """Return steps, mappings and lists with their tensors on another device, in one transfer.
 
-    What is one object stays one.
+    An object that occurs twice stays one object.
     """
     found: dict[int, Tensor] = {}
     _gather(tree, found)
@@ -126,7 +126,7 @@ def _rebuilt(tree: Any, there: Mapping[int, Tensor], made: dict[int, Any] | None
 
 
 def _transfer(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
-    """As the bytes of one buffer, each as it was."""
+    """Move tensors as the bytes of one buffer."""
     pieces = [_padded(tensor) for tensor in tensors]
     if not pieces:
         return []
