@@ -140,7 +140,7 @@ class MujocoCpu:
         return self._view
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the exact state: physics state, last sensors and controls, per-world model fields."""
+        """Return the exact state: physics, last sensors and controls, per-world model fields."""
         arrays = {"state": self._state, "sensordata": self._sensordata, "ctrl": self._ctrl}
         arrays |= {"mocap": self._mocap} if self._model.nmocap else {}
         kept = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}

@@ -241,7 +241,7 @@ class SimEnv:
         """Return the transition that ended at view; ``obs`` is not yet that of a reset."""
         view = replace(view, goal=self._goal)
         self._elapsed += 1
-        pictures = self._draw(view)  # concurrent with the computations below
+        pictures = self._draw(view)  # runs concurrently
         good = self._is_valid(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
@@ -257,7 +257,7 @@ class SimEnv:
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
 
     def _is_valid(self, view: SimView) -> Tensor:
-        """Return (B,) False where a world is non-finite or its clock stopped (MuJoCo freezes it)."""
+        """Return (B,), False where a world is non-finite or its clock stopped."""
         due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
         total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1) + view.sensordata.sum(1)
         return (view.time_s > due_s) & torch.isfinite(total)
@@ -295,9 +295,7 @@ class SimEnv:
         if self._cameras:
             self._cameras.looks.restart(ids, start.goal, fields or {}, self._generator, copies)
         view = self.view if whole else self.view.rows(ids)
-        pictures = self._draw(
-            view, None if whole else ids
-        )  # concurrent with the computations below
+        pictures = self._draw(view, None if whole else ids)  # runs concurrently
         obs = self._observe(view)
         begun = torch.ones(len(ids), dtype=torch.bool, device=self.device)
         demand_finite(self.task, torch.zeros_like(begun, dtype=torch.float32), obs, begun)
@@ -305,9 +303,7 @@ class SimEnv:
 
     def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:
         """Begin to render the worlds ids (n,) of a view (n, …), all where None."""
-        return (
-            self._cameras.start(view.qpos, ids) if self._cameras else dict
-        )  # dict() gives no images
+        return self._cameras.start(view.qpos, ids) if self._cameras else dict  # no images
 
     def _camera_set(self, scene: Any) -> CameraSet:
         randomized = self._randomizer.fields if self._randomizer else ()
