@@ -1,4 +1,4 @@
-"""Faults of what the policy says: no number, too much, of another shape, too late."""
+"""Faults of the policy's output: not finite, too large, of another shape, too late."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ LANES, RATES_HZ = 500, (20.0, 50.0, 200.0)
 
 
 def plan_with(stage: FaultTestbed, planner: InferenceRunner) -> None:
-    """Another planner under the same node."""
+    """Replace the inference runner of the node."""
     stage.node.runtime.parts = stage.node.runtime.parts._replace(planner=planner)
 
 
 def bad_actions(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Chunks with one number or a whole shape that is wrong: what goes out is a command or none."""
+    """Test chunks with one invalid number or shape: the node sends a valid command or none."""
     rng, stage, spoil = (
         np.random.default_rng(first),
         FaultTestbed(bundle),
@@ -81,7 +81,7 @@ def _spoiler(rng: np.random.Generator, *, by_shape: bool) -> Callable[[Any], Any
 
 
 def adversarial_actions(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Targets that no one should send, one a joint's row: of every limit, at every rate."""
+    """Test adversarial targets against every limit, on many limiters at once."""
     rng, ticks = np.random.default_rng(first), -(-number // LANES)
     limits = at_rate(bundle, RATES_HZ[first // max(number, 1) % len(RATES_HZ)])
     start = rng.uniform(limits.low, limits.high, (LANES, len(NAMES)))
@@ -95,7 +95,7 @@ def adversarial_actions(bundle: Bundle, first: int, number: int) -> TrialCounts:
 
 
 def at_rate(bundle: Bundle, rate_hz: float) -> Limits:
-    """The panda's limits, at another rate."""
+    """Return the panda's limits at another rate."""
     limits = command_spec(bundle.manifest.contract, ROBOT).limits
     bounds = limits.low, limits.high, limits.velocity, limits.acceleration, limits.jerk
     return Limits(*bounds, dt_s=1.0 / rate_hz)
@@ -112,7 +112,7 @@ def _adversary(kind: int, tick: int, pos: Array, limits: Limits, rng: np.random.
 
 
 def _figures(path: Array, limits: Limits) -> dict[str, float]:
-    """The largest share of every limit that was used."""
+    """Return the largest used fraction of every limit."""
     pos = np.concatenate([np.repeat(path[:1], 3, axis=0), path])
     middle, half = 0.5 * (limits.high + limits.low), 0.5 * (limits.high - limits.low)
     found = {"position": float((np.abs(pos - middle) / half).max())}
@@ -123,11 +123,11 @@ def _figures(path: Array, limits: Limits) -> dict[str, float]:
 
 
 class DelayedInferenceRunner:
-    """A planner that answers so many seconds after it was asked, on the stage's clock.
+    """An inference runner with a delay, on the testbed's clock.
 
     Args:
-        stage: Whose.
-        rng: Draws how many periods, up to twenty.
+        stage: The testbed.
+        rng: Draws the delay, up to twenty periods.
     """
 
     def __init__(self, stage: FaultTestbed, rng: np.random.Generator) -> None:
@@ -136,16 +136,16 @@ class DelayedInferenceRunner:
 
     @property
     def idle(self) -> bool:
-        """Whether no question is open."""
+        """Return whether no request is open."""
         return self._open is None
 
     def submit(self, question: InferenceRequest) -> None:
-        """Begin."""
+        """Begin a request."""
         self._open, self.asked_s = question, self._stage.now_s
         self.due_s = self.asked_s + DT_S * float(self._rng.choice([0, 1, 2, 3, 5, 8, 12, 20]))
 
     def poll(self) -> InferenceResult | None:
-        """The chunk, once it is due."""
+        """Return the chunk, once it is due."""
         question = self._open
         if question is None or self._stage.now_s < self.due_s - 1e-9:
             return None
@@ -156,15 +156,15 @@ class DelayedInferenceRunner:
         )
 
     def pending_s(self) -> float:
-        """Since it was asked."""
+        """Return the seconds since the request."""
         return 0.0 if self._open is None else self._stage.now_s - self.asked_s
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Do nothing; there is no thread."""
 
 
 def late_chunks(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Hand-overs to a chunk that comes up to a second late: the old one is played to its end."""
+    """Test chunks up to a second late: the node executes the old one to its end."""
     rng = np.random.default_rng(first)
     merge = ("newest", "soft", "ensemble")[first // max(number, 1) % 3]
     stage = FaultTestbed(bundle, chunks={"merge": merge}, safety={"inference_timeout_s": 0.3})

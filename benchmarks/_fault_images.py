@@ -1,7 +1,7 @@
-"""Faults of cameras: pictures on which the policy must not go on acting.
+"""Faults of cameras: images that must make the node stop following the policy.
 
-The node looks at pictures in a thread of its own, in real time, while everything else here is on a
-clock of the stage's; so a tick waits until it has looked.
+The node processes images in a separate thread, in real time, while the rest of the test runs on the
+testbed's clock. A tick therefore waits until the images are processed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from robo_rl_sim2real.transport.loopback import Loopback
 
 SIZE = (32, 40, 3)
 CAMERAS = ("/front", "/wrist")
-SEEN_S = 1.0  # within which a fault is to be seen
+SEEN_S = 1.0  # time limit for the detection of a fault
 BEFORE, DURING, AFTER = 6, 36, 40  # ticks
-LOOK_S = 0.003  # real time; a picture of this size takes a tenth of a millisecond
+LOOK_S = 0.003  # real time; an image of this size takes a tenth of a ms
 Array = NDArray[Any]
 Spoil = Callable[[Array, Array], Array]
-"""(the picture before, the other camera's) → what comes instead."""
+"""(previous image, the other camera's image) → faulty image."""
 
 SPOILS: dict[str, Spoil] = {
     "frozen camera": lambda last, other: last,
@@ -42,7 +42,7 @@ SPOILS: dict[str, Spoil] = {
 
 
 class CameraTestbed(FaultTestbed):
-    """The panda with two cameras, whose pictures have noise as real ones have."""
+    """The panda with two cameras, whose images have noise like real ones."""
 
     def __init__(self, bundle: Bundle, seed: int) -> None:
         observe = {**SETTINGS["observe"]}
@@ -59,7 +59,7 @@ class CameraTestbed(FaultTestbed):
         self.last = self._picture()
 
     def say(self) -> list[tuple[str, Reading]]:
-        """Joints, and a picture of either camera; that of the wrist may be spoilt."""
+        """Return joint states and an image of each camera; the wrist's image may be faulty."""
         front, wrist = self._picture(), self._picture()
         self.last = wrist if self.spoil is None else self.spoil(self.last, front)
         shots = zip(CAMERAS, (front, self.last), strict=True)
@@ -67,7 +67,7 @@ class CameraTestbed(FaultTestbed):
         return [*super().say(), *pictures]
 
     def settle(self) -> None:
-        """Give the thread that looks at pictures the time that it takes, many times over."""
+        """Wait many times longer than the image thread needs."""
         time.sleep(LOOK_S)
 
     def _picture(self) -> Array:
@@ -75,7 +75,7 @@ class CameraTestbed(FaultTestbed):
 
 
 def shown(bundle: Bundle) -> Bundle:
-    """The bundle, its policy shown pictures as well, at which it does not look."""
+    """Return the bundle with images as further inputs that its policy ignores."""
     path = bundle.path.with_name("shown")
     if path.exists():
         return Bundle.load(path)
@@ -87,9 +87,10 @@ def shown(bundle: Bundle) -> Bundle:
 
 
 def pictures(spoil: Spoil, bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Trials: pictures are good, then spoilt, then good again, and the policy is back.
+    """Run trials: images are good, then faulty, then good again.
 
-    What counts is how long the policy was followed after the first spoilt picture.
+    A trial checks how long the policy is followed after the first faulty image, and that it is
+    followed again at the end.
     """
     violations, slowest, stage = 0, 0, CameraTestbed(bundle, first)
     for _ in range(number):

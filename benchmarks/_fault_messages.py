@@ -1,4 +1,4 @@
-"""Faults of what comes in: late, lost, out of order, twice, of another clock, of another robot."""
+"""Faults of messages: late, lost, reordered, duplicated, of another clock or another robot."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from robo_rl_sim2real.simulated.network_delay import NetworkDelay
 from robo_rl_sim2real.transport.dds.codec import Codec
 
 RECOVERY_S = 0.5
-FAULTY, PATIENCE = 60, 40  # ticks of a fault, and for what comes after it
+FAULTY, PATIENCE = 60, 40  # ticks of a fault, and ticks to recover
 KINDS = {JOINTS: MsgType.JOINT_STATES, WANTED: MsgType.ARRAY}
 
 
 def stale(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Ticks; topics fall silent at random, together or alone, for up to ten periods."""
+    """Run ticks in which topics fall silent at random, for up to ten periods."""
     rng, stage = np.random.default_rng(first), FaultTestbed(bundle)
     silent, violations, oldest_s = dict.fromkeys(KINDS, 0), 0, 0.0
 
@@ -63,7 +63,7 @@ def stale(bundle: Bundle, first: int, number: int) -> TrialCounts:
 def on_the_way(
     lag: NetworkDelay.Config, copies: int, bundle: Bundle, first: int, number: int
 ) -> TrialCounts:
-    """Ticks of such a way, each 60 of them followed by a good one until the policy is back."""
+    """Run ticks over a faulty network; after each 60 ticks, the policy must recover."""
     rng, stage = np.random.default_rng(first), FaultTestbed(bundle, lifecycle=_gentle())
     longest, violations = 0, 0
     stage.begin()
@@ -89,7 +89,7 @@ def _gentle() -> dict[str, float]:
 
 
 def _way(lag: NetworkDelay[tuple[str, Reading]], stage: FaultTestbed, copies: int) -> Pass:
-    """What is said goes into the lag; what is due by now comes out, in any order of topics."""
+    """Return a network that delays messages and delivers the due ones in random topic order."""
 
     def way(topic: str, reading: Reading) -> list[tuple[str, Reading]]:
         for _ in range(copies):
@@ -100,11 +100,11 @@ def _way(lag: NetworkDelay[tuple[str, Reading]], stage: FaultTestbed, copies: in
 
 
 def clock_jumps(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Jumps of the wall clock by up to an hour either way, one every five ticks.
+    """Test jumps of the wall clock by up to an hour, one every five ticks.
 
-    The readings go through ROS messages, whose headers carry it. What is replaced is the standard
-    library's clock, in this process: none of the code that is tested. The commands are those of a
-    run without jumps, to the bit.
+    The readings pass through ROS messages, whose headers contain the wall clock. The test replaces
+    the standard library's clock in this process, and no tested code. The commands must equal those
+    of a run without jumps to the bit.
     """
     rng = np.random.default_rng(first)
     jumps = rng.choice([-3600.0, 3600.0, *rng.uniform(-3600.0, 3600.0, 8)], number)
@@ -115,7 +115,7 @@ def clock_jumps(bundle: Bundle, first: int, number: int) -> TrialCounts:
 
 
 def _jumping(bundle: Bundle, shifts: np.ndarray) -> np.ndarray:
-    """Commands (1 + 5·shifts, n)."""
+    """Return the commands (1 + 5·shifts, n)."""
     stage, dialect = FaultTestbed(bundle), Codec("jazzy").dialect
 
     def way(topic: str, reading: Reading) -> list[tuple[str, Reading]]:
@@ -133,7 +133,7 @@ def _jumping(bundle: Bundle, shifts: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def wall_clock(shift_s: float) -> Generator[None]:
-    """The standard library's wall clock, so much later."""
+    """Shift the standard library's wall clock within the block."""
     real, real_ns = time.time, time.time_ns
     time.time = lambda: real() + shift_s
     time.time_ns = lambda: real_ns() + round(1e9 * shift_s)
@@ -144,7 +144,7 @@ def wall_clock(shift_s: float) -> Generator[None]:
 
 
 def other_robot(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Contracts of a robot that is not this one: refused before anything is connected."""
+    """Test contracts of another robot: they are refused before any connection."""
     accepted = 0
     for trial in range(first, first + number):
         rng, agreed = np.random.default_rng(trial), contract()
@@ -153,7 +153,7 @@ def other_robot(bundle: Bundle, first: int, number: int) -> TrialCounts:
         names, low = list(act["names"]), np.array(act["low"])
         swapped = low.copy()
         swapped[[one, other]] = low[[other, one]]
-        # Joints of the same limits may stand in either's place unnoticed but for their names.
+        # Joints with equal limits can be swapped unnoticed, unless their names differ.
         names[one] += "_left" if rng.random() < 0.5 else ""
         names[one], names[other] = names[other], names[one]
         change = [
@@ -179,9 +179,9 @@ def other_robot(bundle: Bundle, first: int, number: int) -> TrialCounts:
 
 
 def other_order(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Ticks in which joints are told in an order that changes every time, beside one that does not.
+    """Run ticks with joint states in random order, and the same ticks in fixed order.
 
-    Names and values belong together, so the commands are the same to the bit.
+    Values belong to their names, so the commands must be equal to the bit.
     """
     rng, runs = np.random.default_rng(first), list[np.ndarray]()
     for shuffled in (False, True):
@@ -205,7 +205,7 @@ def other_order(bundle: Bundle, first: int, number: int) -> TrialCounts:
 
 
 def emergency_stop(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Presses, half of them for less than a period: nothing but a reset gives way to the policy."""
+    """Test presses, half of them shorter than a period: only a reset lets the policy continue."""
     rng, stage = np.random.default_rng(first), FaultTestbed(bundle)
     violations, slowest = 0, 0
     for _ in range(number):

@@ -1,9 +1,9 @@
-"""Malformed packets at every port of a policy process, over DDS: it goes on, or is told to.
+"""Malformed packets at every port of a policy process, over DDS.
 
-A third are random bytes, a third begin as RTPS does, a third are samples of a writer that the node
-listens to, cut short or with bits turned over (OMG DDSI-RTPS 2.5, 8.3): what does decode is a
-reading like any other. They come from this machine, as nothing else can reach a node unless it is
-told so. Meanwhile the robot says how it really is.
+A third are random bytes, a third begin as RTPS does, and a third are truncated or bit-flipped
+samples of a writer that the node subscribes to (OMG DDSI-RTPS 2.5, 8.3). A sample that decodes is
+an ordinary reading. The packets come from this machine, because by default no other machine can
+reach a node. Meanwhile the robot sends its true state.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from robo_rl_sim2real.transport.dds.codec import Codec
 
 A_SECOND = 1000
 AGAIN_S = 5.0
-"""Within which it follows the policy again, once it is reset."""
+"""Time limit within which the node follows the policy again after a reset."""
 PORTS = [7400 + 250 * DOMAIN + 10 + offset for offset in range(2, 16)]
-"""Of the policy's process and its watchdog's, and some that nobody has; the first two are ours."""
+"""Ports of the policy process and its watchdog, the first two, and some unused ones."""
 HEADER = b"RTPS\x02\x04\x01\x10"
 
 
 class PacketForger:
-    """Sends by hand in the name of a writer of a topic; Cyclone itself lets out what is whole.
+    """Sends forged packets in the name of a topic's writer; Cyclone itself sends only valid ones.
 
     Args:
-        topic: Of the node's.
+        topic: Topic of the node.
         kind: Its interface.
-        reading: What a good sample says.
+        reading: Content of a valid sample.
     """
 
     def __init__(self, topic: str, kind: MsgType, reading: Reading) -> None:
@@ -55,7 +55,7 @@ class PacketForger:
         self._good = bytes(codec.store.serialize_cdr(message, kind.value))
         self._participant = DomainParticipant(DOMAIN)
         named = Topic(self._participant, f"rt{topic}", codec.wire_type(kind.value))
-        reliable = Policy.Reliability.Reliable(duration(seconds=1))  # heard by both kinds
+        reliable = Policy.Reliability.Reliable(duration(seconds=1))  # reaches both kinds
         self._writer = DataWriter(self._participant, named, qos=Qos(reliable))
         until = time.monotonic() + PATIENCE_S
         while not self._writer.get_matched_subscriptions():
@@ -65,7 +65,7 @@ class PacketForger:
         self._number = 0
 
     def packet(self, rng: np.random.Generator) -> bytes:
-        """A sample that is cut short, or has up to eight bits turned over."""
+        """Return a sample that is truncated or has up to eight flipped bits."""
         self._number += 1
         payload = bytearray(self._good)
         if rng.random() < 0.5:
@@ -80,7 +80,7 @@ class PacketForger:
 
 
 def packets(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """So many of them, at a policy that drives a robot; a violation if it ended, or harmed it."""
+    """Send packets to a policy that drives a robot; it must survive and stay within limits."""
     rng, robot = np.random.default_rng(first), WanderingRobot()
     with tempfile.TemporaryDirectory() as folder:
         policy = deployed(bundle, Path(folder), said=subprocess.DEVNULL)  # Cyclone reports each
@@ -118,7 +118,7 @@ def _send(number: int, rng: np.random.Generator) -> None:
 
 
 def _again(robot: WanderingRobot, policy: subprocess.Popen[str]) -> float:
-    """In how many seconds it follows the policy again; what it was told may have been a fault."""
+    """Return the seconds until the policy is followed again; a packet may have been a fault."""
     began_s = time.monotonic()
     say = robot.transport.create_publisher("/policy/control", MsgType.TEXT)
     while policy.poll() is None and time.monotonic() - began_s < PATIENCE_S:
@@ -141,7 +141,7 @@ def _moves(robot: WanderingRobot, policy: subprocess.Popen[str], patience_s: flo
 
 
 def _beyond(robot: WanderingRobot) -> float:
-    """By which share a command was out of range, or further from the last one than speed allows."""
+    """Return by which fraction a command exceeds its range or the speed limit."""
     limits = command_spec(contract(), ROBOT).limits
     path = np.stack([pos for _, pos in robot.sent])
     if not np.isfinite(path).all():

@@ -1,9 +1,8 @@
 """Faults of the policy process: killed, stopped, hanging; over DDS, beside its watchdog.
 
-Every trial is a ``robo-rl deploy`` of its own. The robot is this process: it says where it was told
-to be, and notes what it was told and when, on the machine's one monotonic clock. A trial in which a
-core of the machine stood still around the fault says nothing of the watchdog: it is void, counted
-as such, and made anew.
+Every trial is a separate ``robo-rl deploy``. This process is the robot: it sends its position and
+records commands with their times, on the machine's monotonic clock. If a core of the machine stalls
+around the fault, the trial says nothing about the watchdog: it counts as void and is repeated.
 """
 
 from __future__ import annotations
@@ -44,20 +43,20 @@ from robo_rl_sim2real.transport.dds.transport import Dds
 
 PATIENCE_S = 120.0
 WITHIN_S = 0.1
-"""From the fault to the first command of the watchdog."""
+"""Time limit from the fault to the first command of the watchdog."""
 ON_THE_WAY_S = 0.005
-"""After which nothing that the policy sent before the fault is still to come."""
+"""Time after the fault by which all commands of the policy have arrived."""
 BEFORE = 6
-"""Commands of the policy's that are looked at together with the watchdog's."""
+"""Number of the policy's commands that are checked together with the watchdog's."""
 DOMAIN = 200 + os.getpid() % 30
 VOID = 20
-"""So many void trials in a row, and this is no machine to judge by."""
+"""Largest number of consecutive void trials; then the machine is unsuitable."""
 AROUND_S = 0.5
-"""Before the fault, and after the last command, the machine must not stand still."""
+"""Time before the fault and after the last command in which no core may stall."""
 
 
 class WanderingRobot:
-    """Goes where it is told, wandering where it wants to be; remembers commands."""
+    """A robot that follows its commands, wanders in its desired position, and records commands."""
 
     def __init__(self) -> None:
         self.pos, self.sent = ROBOT.home_ctrl.copy(), list[tuple[float, Array]]()
@@ -70,7 +69,7 @@ class WanderingRobot:
         self._thread.start()
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the domain."""
         self._over.set()
         self._thread.join()
         self.transport.close()
@@ -88,7 +87,7 @@ class WanderingRobot:
 
 
 def processes(fault: Callable[[int], None], bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Trials of a fault, at a random moment of motion."""
+    """Run trials of a fault, each at a random moment of motion."""
     tally = TrialCounts(0, 0, {})
     with watched() as standstills:
         for trial in range(first, first + number):
@@ -99,7 +98,7 @@ def processes(fault: Callable[[int], None], bundle: Bundle, first: int, number: 
 def _fair(
     bundle: Bundle, fault: Callable[[int], None], trial: int, standstills: StallMonitor
 ) -> TrialCounts:
-    """A trial on a machine that goes on, and the void ones before it."""
+    """Return a trial without stalls of the machine, and the void trials before it."""
     void = TrialCounts(0, 0, {})
     for attempt in range(VOID):
         robot = WanderingRobot()
@@ -115,26 +114,26 @@ def _fair(
 
 
 def killed(pid: int) -> None:
-    """As a crash, or the kernel when memory is short."""
+    """Kill the process, like a crash or the kernel when memory is short."""
     os.kill(pid, signal.SIGKILL)
 
 
 def stopped(pid: int) -> None:
-    """As Ctrl-Z does, or a debugger."""
+    """Stop the process, like Ctrl-Z or a debugger."""
     os.kill(pid, signal.SIGSTOP)
 
 
 def _trial(
     bundle: Bundle, robot: WanderingRobot, fault: Callable[[int], None], rng: np.random.Generator
 ) -> tuple[TrialCounts, float]:
-    """What came of it, and when the fault was."""
+    """Return the result of a trial, and the time of the fault."""
     with tempfile.TemporaryDirectory() as folder:
         policy = deployed(bundle, Path(folder))
         try:
             _wait_for_motion(robot, policy, rng)
             fault_s = time.monotonic()
             fault(policy.pid)
-            _, said = policy.communicate(timeout=PATIENCE_S)  # the watchdog has ended as well then
+            _, said = policy.communicate(timeout=PATIENCE_S)  # by then the watchdog has ended too
         finally:
             policy.kill()
             policy.wait()
@@ -149,9 +148,9 @@ def _trial(
 def deployed(
     bundle: Bundle, folder: Path, *more: str, said: int = subprocess.PIPE
 ) -> subprocess.Popen[str]:
-    """``robo-rl deploy`` of it, with settings in that folder and more words behind.
+    """Start ``robo-rl deploy`` of the bundle, with settings in the folder and more arguments.
 
-    ``said`` is where its stderr goes: a pipe that nobody empties stops it in the end.
+    ``said`` receives its stderr; a pipe without a reader eventually blocks the process.
     """
     lifecycle = {**SETTINGS["lifecycle"], "final_hold_s": 0.2}
     settings = folder / "settings.yaml"
@@ -177,7 +176,7 @@ def _wait_for_motion(
 
 
 def _judged(robot: WanderingRobot, fault_s: float, limits: Limits, *, fine: bool) -> TrialCounts:
-    """What was commanded after a fault."""
+    """Return the result of a trial from the commands after the fault."""
     times = np.array([at_s for at_s, _ in robot.sent])
     path = np.stack([pos for _, pos in robot.sent])
     after = int(np.searchsorted(times, fault_s))
@@ -196,11 +195,11 @@ def _judged(robot: WanderingRobot, fault_s: float, limits: Limits, *, fine: bool
 
 
 def _first(times: Array, same: Array, fault_s: float) -> int:
-    """Which command is the watchdog's first.
+    """Return the index of the watchdog's first command.
 
-    It repeats the policy's last one; or that had been worked out and was not sent, and is new then.
-    So it is the first that equals the one before, or that came when all that the policy had sent
-    must have arrived.
+    It repeats the policy's last command, or is a new one if that was computed but not sent. It is
+    therefore the first command that equals the one before, or that arrives after all commands of
+    the policy must have arrived.
     """
     after = max(int(np.searchsorted(times, fault_s)), 1)
     arrived = int(np.searchsorted(times, fault_s + ON_THE_WAY_S))
@@ -209,12 +208,12 @@ def _first(times: Array, same: Array, fault_s: float) -> int:
 
 
 def _hand_over(times: Array, path: Array, first: int) -> float:
-    """By which share the commands on either side of the watchdog's first break a limit together.
+    """Return by which fraction the commands around the watchdog's first exceed a limit.
 
-    If that first one repeats the one before it, it is left out. Where a period was missed it goes
-    on from standstill, as the runtime does, so nothing may move any more: 0 if so, else infinity.
-    It counts one as missed from two periods on; what is known here is when commands arrived, so a
-    fifth of a period is allowed for their way.
+    If that first command repeats the one before, it is left out. After a missed period the
+    runtime continues from standstill, so no further motion is allowed: the result is 0, or
+    infinity if a joint moves. The runtime counts a period as missed from two periods on. Only
+    arrival times are known here, so the test allows a fifth of a period for transport.
     """
     limits, before = command_spec(contract(), ROBOT).limits, slice(first - BEFORE, first)
     if (path[first:] == path[first]).all():

@@ -1,7 +1,7 @@
-"""Faults of a robot and of what it measures: it lags, sags, touches, has play; readings are wrong.
+"""Faults of the robot and of its measurements: lag, sag, contact, backlash, wrong readings.
 
-Shapes: n joints. Whoever says where the joints are wanted is an adversary, and somebody stops, ends
-and begins again at random. Every so often what is measured is wrong for up to 60 ms.
+Shapes: n joints. An adversary sets the desired joint positions, and the policy is stopped, ended
+and started at random. At random times the measurements are wrong for up to 60 ms.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.readings import Reading
 
-BEYOND = 0.02  # rad, or m, by which commands may pass the place where braking ends
-OFTEN = 0.01  # chance of a wrong reading in a period
+BEYOND = 0.02  # rad or m, by which commands may pass the end of braking
+OFTEN = 0.01  # probability of a wrong reading per period
 LOW, HIGH = (
     np.array([getattr(joint, end) for joint in ROBOT.actuated_joints]) for end in ("low", "high")
 )
@@ -31,7 +31,7 @@ Spoil = Callable[[Array], Array]
 
 
 def _touches(pos: Array, told: Array) -> Array:
-    """A wall in the way of one joint, and a cube of 4 cm between the fingers."""
+    """Return positions with a wall before one joint and a cube of 4 cm between the fingers."""
     new = np.array(told)
     new[3] = max(new[3], -2.1)
     new[7] = max(new[7], 0.02)
@@ -61,12 +61,12 @@ READ_WRONG: dict[str, Spoil] = {
 
 
 def robots(name: str, bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Periods of that robot, with every kind of wrong reading."""
+    """Run periods of the named robot with every kind of wrong reading."""
     return _periods([ROBOTS[name]], list(READ_WRONG.values()), bundle, first, number)
 
 
 def wrong_readings(name: str, bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Periods of every robot by turns, with that kind of wrong reading."""
+    """Run periods of every robot in turn with the named kind of wrong reading."""
     return _periods(list(ROBOTS.values()), [READ_WRONG[name]], bundle, first, number)
 
 
@@ -83,7 +83,7 @@ def _periods(
     }
     stage = FaultTestbed(bundle, follow=follow, want=_adversary(rng), lifecycle=lifecycle)
     stage.begin()
-    stage.sent = stage.sent[-1:]  # what a robot was told before is not known
+    stage.sent = stage.sent[-1:]  # commands before the trial are unknown
     trial = _RobotTrial(stage, rng, spoils)
     for _ in range(number):
         trial.period()
@@ -93,12 +93,12 @@ def _periods(
 
 
 class _RobotTrial:
-    """Periods of one robot, and what did not hold in them.
+    """Periods of one robot, and the number of violations in them.
 
     Args:
-        stage: Whose.
-        rng: Of faults and requests.
-        spoils: What wrong readings say, given what is true.
+        stage: The testbed.
+        rng: Draws faults and requests.
+        spoils: Wrong readings as functions of the true ones.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class _RobotTrial:
         self.stage, self.rng, self.spoils = stage, rng, spoils
         self.violations, self.beyond = 0, 0.0
         self._spoil: Spoil | None = None
-        self._left = 0  # readings that are wrong still
-        self._way: tuple[Array, Array] | None = None  # between where commands may be, if wrong
+        self._left = 0  # number of wrong readings still to come
+        self._way: tuple[Array, Array] | None = None  # range of commands during braking
 
     def period(self) -> None:
-        """One, with what happens at its beginning."""
+        """Run one period, with random events at its beginning."""
         self._ask()
         if not self._left and self._way is None and self.rng.random() < OFTEN:
             self._spoil = self.spoils[int(self.rng.integers(len(self.spoils)))]
@@ -126,7 +126,7 @@ class _RobotTrial:
         self._judge(output, sent=len(self.stage.sent) > count)
 
     def _differs(self) -> bool:
-        """Whether the wrong reading is one that cannot be true: zeros may be."""
+        """Return whether the wrong reading is implausible; zeros may be plausible."""
         assert self._spoil is not None
         return bool((np.abs(self._spoil(self.stage.pos) - self.stage.pos) > 0.45).any())
 
@@ -139,7 +139,7 @@ class _RobotTrial:
         return [(topic, reading._replace(fields=fields))]
 
     def _judge(self, output: TickOutput, *, sent: bool) -> None:
-        """While a wrong reading counts, commands brake; from the first good command on, no more."""
+        """Check that commands brake from a wrong reading until the policy is followed again."""
         if self._way is None:
             return
         followed = output.command is not None and output.command.reason is None
@@ -165,7 +165,7 @@ class _RobotTrial:
 
 
 def _adversary(rng: np.random.Generator) -> Callable[[float], Array]:
-    """Where joints are wanted: anywhere, far off, from one end to the other."""
+    """Return desired joint positions: anywhere, far out, or alternating between the ends."""
     span = HIGH - LOW
 
     def want(now_s: float) -> Array:
@@ -180,7 +180,7 @@ def _adversary(rng: np.random.Generator) -> Callable[[float], Array]:
 
 
 def frozen(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Periods in which, now and then, joint states come over and over with the same header."""
+    """Run periods in which joint states sometimes repeat with the same header."""
     rng, stage = np.random.default_rng(first), FaultTestbed(bundle)
     left, stuck, since_s, violations, longest_s = 0, None, 0.0, 0, 0.0
 
@@ -210,7 +210,7 @@ def frozen(bundle: Bundle, first: int, number: int) -> TrialCounts:
 
 
 def slow(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """Stretches of 6 s in which joint states come 5 to 9 times a second: one hold, and it lasts."""
+    """Run stretches of 6 s with joint states at 5 to 9 Hz: one hold occurs and persists."""
     violations, most, over = 0, 0, 0.0
     for trial in range(first, first + number):
         rng = np.random.default_rng(trial)

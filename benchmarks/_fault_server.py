@@ -1,4 +1,4 @@
-"""Malformed frames to ``robo-rl serve-env``: each is refused in a word, and the world goes on."""
+"""Malformed frames to ``robo-rl serve-env``: each is refused, and the world is unaffected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = (None, True, -1, 1 << 70, 0.5, "", "x" * 99, [], [[]], {}, "step", [1, 
 
 
 def frames(bundle: Bundle, first: int, number: int) -> TrialCounts:
-    """So many of them; a violation is one that was not refused, or a world that has changed."""
+    """Send frames; a violation is a frame without refusal, or a changed world."""
     del bundle
     rng, host = np.random.default_rng(first), RemoteServer(python=sys.executable)
     try:
@@ -60,7 +60,7 @@ def _resets(worker: RemoteWorker) -> bool:
 
 
 def _frame(rng: np.random.Generator) -> bytes:
-    """Bytes of any kind, JSON that is no message, or one without a number that counts."""
+    """Return random bytes, JSON that is no message, or a message with an invalid number."""
     choice = rng.random()
     if choice < 0.3:
         return rng.bytes(int(rng.integers(200)))

@@ -1,8 +1,8 @@
-"""A panda behind the topics of a node, on a bus and a clock of its own, for benchmarks of faults.
+"""A panda behind the topics of a node, on its own bus and clock, for benchmarks of faults.
 
-The bundle is made here: its policy passes on where the joints are wanted, one of its readings, so
-that whoever says that steers the robot. The robot is where it was last told to be, unless it is
-said how it follows.
+The policy of the test bundle returns one of its readings, the desired joint positions, so that a
+test can steer the robot. By default the robot is at its last command; a test can define its
+dynamics.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ROBOT: Robot = load("robots", "panda")
 NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 HORIZON, EXEC = 8, 4
 DT_S = 1.0 / ROBOT.rates.control_hz
-READINGS = 2  # of each topic in a control period
+READINGS = 2  # readings of each topic per control period
 WANTED, JOINTS = "/wanted", ROBOT.topics.joint_states
 SETTINGS: dict[str, Any] = {
     "robot": {"name": "panda"},
@@ -56,7 +56,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def contract() -> Contract:
-    """Where joints are wanted in, the same out."""
+    """Return the contract: desired joint positions as input and as output."""
     joints = ROBOT.actuated_joints
     act = ActSpec(
         shape=(len(joints),),
@@ -80,7 +80,7 @@ def contract() -> Contract:
 
 
 def make_bundle(path: Path) -> Bundle:
-    """The bundle of that contract, on disk."""
+    """Write the bundle of that contract to disk."""
     manifest = Manifest(
         contract=contract(),
         normalizer="none",
@@ -99,7 +99,7 @@ def make_bundle(path: Path) -> Bundle:
 
 
 def _graph(size: int) -> bytes:
-    """Of wanted (B, 1, n), act (B, H, n)."""
+    """Return the graph from wanted (B, 1, n) to act (B, H, n)."""
     nothing = numpy_helper.from_array(np.zeros((1, HORIZON, size), np.float32), "nothing")
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", length, size])
@@ -114,7 +114,7 @@ def _graph(size: int) -> bytes:
 
 
 def wandering_positions(now_s: float, share: float = 0.1, hz: float = 0.3) -> Array:
-    """(n,) around home, by a share of each joint's range."""
+    """Return positions (n,) around home, within a fraction of each joint's range."""
     low, high = (
         np.array([getattr(j, end) for j in ROBOT.actuated_joints]) for end in ("low", "high")
     )
@@ -123,13 +123,13 @@ def wandering_positions(now_s: float, share: float = 0.1, hz: float = 0.3) -> Ar
 
 
 class FaultTestbed:
-    """See above.
+    """A node with a simulated panda, on a clock of its own.
 
     Args:
-        bundle: Of ``make_bundle``.
-        follow: Where the robot is, and is told to be → where it is half a period later.
-        want: Time since the beginning → where joints are wanted, (n,).
-        fields: Of the settings, besides the usual ones.
+        bundle: Result of ``make_bundle``.
+        follow: (position, command) → position half a period later.
+        want: Time since the beginning → desired joint positions, (n,).
+        fields: Further settings.
     """
 
     def __init__(
@@ -159,16 +159,16 @@ class FaultTestbed:
 
     @property
     def limits(self) -> Limits:
-        """Of the commands."""
+        """Return the limits of the commands."""
         return self.node.runtime.parts.safety.limits
 
     @property
     def state(self) -> State:
-        """Of the node."""
+        """Return the state of the node."""
         return self.node.runtime.state
 
     def tick(self, way: Pass = lambda topic, reading: [(topic, reading)]) -> TickOutput:
-        """A control period: what is said goes by ``way``, then the node takes its turn."""
+        """Run a control period: readings pass through ``way``, then the node ticks."""
         for _ in range(READINGS):
             self.now_s += DT_S / READINGS
             for topic, reading in self.say():
@@ -180,10 +180,10 @@ class FaultTestbed:
         return self.node.tick(self.number)
 
     def settle(self) -> None:
-        """Before the node's turn, when all has been said."""
+        """Wait before the node's tick, after all readings are sent."""
 
     def say(self) -> list[tuple[str, Reading]]:
-        """What the robot says now."""
+        """Return the current readings of the robot."""
         aim = self._want(self.now_s - self.since_s)
         self.pos = self._follow(self.pos, self.told)
         return [
@@ -192,17 +192,17 @@ class FaultTestbed:
         ]
 
     def begin(self) -> None:
-        """Active, from wherever it is."""
+        """Activate the node from any state."""
         while not self.state.moves:
             self.node.request("reset" if self.state is State.FAULTED else "activate")
             self.tick()
 
     def press(self, pressed: bool) -> None:
-        """The emergency stop."""
+        """Press or release the emergency stop."""
         self.estop.send(Reading({"data": np.asarray(pressed)}, (), 0.0))
 
     def excess(self) -> float:
-        """By which share what was sent breaks its worst limit; 0 or less where none is."""
+        """Return by which fraction the commands exceed their worst limit; at most 0 if none."""
         return excess(np.stack(self.sent), self.limits)
 
     def _obey(self, reading: Reading) -> None:
@@ -211,7 +211,7 @@ class FaultTestbed:
 
 
 def excess(commands: Array, within: Limits) -> float:
-    """By which share commands (T, …, n), at rest before the first, break their worst limit."""
+    """Return by which fraction commands (T, …, n) from rest exceed their worst limit."""
     pos = np.concatenate([np.repeat(commands[:1], 3, axis=0), commands])
     worst = float(np.maximum(within.low - pos, pos - within.high).max())
     for bound in (within.velocity, within.acceleration, within.jerk):

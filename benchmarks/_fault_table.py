@@ -1,4 +1,4 @@
-"""Rows of a table of faults: run in batches, kept after each, gone on with where they stopped."""
+"""Rows of a table of faults: run in batches, saved after each batch, and resumable."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TOLERANCE = 1e-6  # of limits, for rounding
 
 
 class TrialCounts(NamedTuple):
-    """What came of some trials.
+    """Counts of some trials.
 
     Args:
-        trials: How many.
-        violations: In how many something did not hold.
+        trials: Number of trials.
+        violations: Number of trials with a violation.
         worst: Figure → its largest value.
-        void: How many more were made anew, since the machine itself stood still in them.
-        void_violations: In how many of those something did not hold.
+        void: Number of further trials that were repeated, because the machine stalled in them.
+        void_violations: Number of void trials with a violation.
     """
 
     trials: int
@@ -31,7 +31,7 @@ class TrialCounts(NamedTuple):
     void_violations: int = 0
 
     def __add__(self, other: TrialCounts) -> TrialCounts:  # type: ignore[override]
-        """Of both."""
+        """Return the sum of both counts."""
         names = self.worst.keys() | other.worst.keys()
         least = float("-inf")
         worst = {n: max(self.worst.get(n, least), other.worst.get(n, least)) for n in sorted(names)}
@@ -44,7 +44,7 @@ class TrialCounts(NamedTuple):
         )
 
     def voided(self) -> TrialCounts:
-        """These trials as void ones."""
+        """Return these trials as void ones."""
         return TrialCounts(0, 0, {}, self.trials, self.violations)
 
 
@@ -52,11 +52,11 @@ class FaultRow(NamedTuple):
     """A row.
 
     Args:
-        name: Of the fault; also of its file.
-        holds: What is to hold.
-        trials: How many there are to be.
-        batch: How many are run at a time, at most.
-        run: First trial and how many → what came of them; a trial is the same whenever it is run.
+        name: Name of the fault; also of its file.
+        holds: Property that must hold.
+        trials: Required number of trials.
+        batch: Largest number of trials per batch.
+        run: (first trial, number) → counts; a trial's result depends on its number alone.
     """
 
     name: str
@@ -67,7 +67,7 @@ class FaultRow(NamedTuple):
 
 
 def filled(fault: FaultRow, wanted: int, folder: Path, *, redo: bool = False) -> TrialCounts:
-    """A row, from what is kept of it on, or anew, with at least so many trials."""
+    """Return a row with at least so many trials; resume from the saved ones unless redo."""
     path = folder / f"{fault.name.replace(' ', '_').replace('%', 'percent')}.json"
     if redo:
         path.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ HEADER = """| fault | tried | violations | what was to hold | worst |
 
 
 def line(fault: FaultRow, tally: TrialCounts) -> str:
-    """A row of the table, in Markdown."""
+    """Return a row of the table, in Markdown."""
     worst = ", ".join(f"{name} {value:.3g}" for name, value in tally.worst.items())
     void = f" (void: {tally.void_violations} of {tally.void})" if tally.void else ""
     violations = f"{tally.violations}{void}"

@@ -1,12 +1,14 @@
-"""Faults on their way to a robot: what is to hold, how often it was tried, how often it did not.
+"""Faults on their way to a robot: the required property, number of trials and of violations.
 
-Of messages, actions and clocks: the node itself, on a bus and a clock of its own, with a policy
-that passes on where the joints are wanted. Of limits: the limiter, many at once. Of packets and
-processes: ``robo-rl deploy`` beside its watchdog, over DDS and in real time, so on an otherwise
-idle machine. ``excess`` is by which share the worst limit was exceeded, 0 but for rounding. Of
-cameras: what can be told from pictures; two of one kind whose plugs were swapped cannot.
+- Messages, actions and clocks: the node itself, on its own bus and clock, with a policy that
+  returns the desired joint positions.
+- Limits: many limiters at once.
+- Packets and processes: ``robo-rl deploy`` with its watchdog, over DDS and in real time, which
+  requires an otherwise idle machine.
+- Cameras: faults that are visible in the images; swapped plugs of two equal cameras are not.
 
-Rows are kept under ``benchmarks/results/deploy_faults`` after every batch, and gone on with.
+``excess`` is the fraction by which the worst limit is exceeded, 0 except for rounding. Rows are
+saved under ``benchmarks/results/deploy_faults`` after every batch, and resumed.
 
     python benchmarks/deploy_faults.py [--json FILE] [--quick] [--redo] [--only NAME ...]
 """
@@ -69,7 +71,7 @@ def main() -> None:
 
 
 def faults(bundle: Bundle) -> list[FaultRow]:
-    """All rows: name, what is to hold, trials, how many at a time, and what runs them."""
+    """Return all rows: name, required property, trials, batch size, and their function."""
     rows = [
         ("stale reading", FRESH, 100_000, 1_000, messages.stale),
         *((name, BACK, 10_000, 600, way) for name, way in _ways().items()),
@@ -112,7 +114,7 @@ def faults(bundle: Bundle) -> list[FaultRow]:
 
 
 def _ways() -> dict[str, Run]:
-    """Of messages to the node."""
+    """Return the functions of faults on the way of messages to the node."""
     lags = {
         "1 % dropped": ({"loss": 0.01}, 1),
         "10 % dropped": ({"loss": 0.1}, 1),

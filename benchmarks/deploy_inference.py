@@ -1,15 +1,14 @@
-"""K denoising steps on a robot beside one: at 50 Hz, over DDS, asked in every period.
+"""Latency of K denoising steps and of one on a robot: at 50 Hz, over DDS, one query per period.
 
-Policies that were never trained hold an arm about its home: a small MLP or U-Net, of states or
-also of a 128×128 picture, of one step or of ``--steps``. The robot is another process, as in
-``deploy_latency``. ``query`` is the policy alone, on one thread. ``command`` is from the arrival of
-the oldest reading in use to the command; readings come at 100 Hz, pictures at 50, so that half a
-period of theirs is in it however quick the policy. ``ratio`` is of the medians of queries. Then the
-cheapest policy runs on for ``--minutes``, for the periods that it misses. ``at standstill`` are
-those missed while a core of the machine itself stood still, as virtual ones do: see
-``_standstill.py``.
+Untrained policies hold an arm about its home: a small MLP or U-Net, on states or also on a 128×128
+image, with one step or with ``--steps``. The robot is another process, as in ``deploy_latency``.
+``query`` is the policy alone, on one thread. ``command`` is the time from the arrival of the oldest
+reading in use to the command. Readings arrive at 100 Hz and images at 50 Hz, so that half of their
+period is included for any policy. ``ratio`` is that of the median queries. Then the cheapest policy
+runs for ``--minutes``, to count the missed periods. ``at standstill`` are those missed during a
+stall of the machine itself, as virtual machines have: see ``_standstill.py``.
 
-On an otherwise idle machine.
+It requires an otherwise idle machine.
 
     python benchmarks/deploy_inference.py [--json FILE] [--seconds 30] [--minutes 10] [--steps 10]
 """
@@ -48,7 +47,7 @@ HEADER = f"{'policy':28}{'query ms':>16}{'command ms':>16}{'missed':>14}{'at sta
 
 
 class InferenceCase(NamedTuple):
-    """A policy."""
+    """A policy: network, denoising steps, inputs."""
 
     net: str
     picture: bool
@@ -79,7 +78,7 @@ def main() -> None:
 
 
 def run(case: InferenceCase, seconds: float, domain: int) -> dict[str, Any]:
-    """Medians and 99th percentiles of the last 1,000 periods, and what was missed of all."""
+    """Return medians and 99th percentiles of the last 1,000 periods, and all missed periods."""
     robot, missed = panda_at_rate(HZ), MissedPeriodListener()
     with (
         watched() as standstills,
@@ -101,10 +100,10 @@ def run(case: InferenceCase, seconds: float, domain: int) -> dict[str, Any]:
 
 @contextmanager
 def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
-    """A node whose policy is followed, in a thread."""
+    """Run a node that follows its policy, in a thread, within the block."""
     settings = _settings(bundle, robot, domain)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))
-    freeze_garbage_collector()  # this process exported what it runs, which a robot's does not
+    freeze_garbage_collector()  # export made garbage, which a robot's process lacks
     loop = threading.Thread(target=node.run, daemon=True)
     loop.start()
     try:
@@ -124,7 +123,7 @@ def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
 def ratios(
     nets: Iterable[list[InferenceCase]], found: dict[str, dict[str, Any]]
 ) -> dict[str, float]:
-    """Of the slow one's median query to the quick one's."""
+    """Return the ratios of the slow to the fast policy's median query."""
     pairs = [pair for cases in nets for pair in zip(cases[::2], cases[1::2], strict=True)]
     return {
         str(slow): found[str(slow)]["query_ms"][0] / found[str(quick)]["query_ms"][0]
@@ -133,7 +132,7 @@ def ratios(
 
 
 def row(name: str, found: dict[str, Any]) -> str:
-    """Of the table."""
+    """Return a row of the table."""
     query, command = (
         " / ".join(f"{ms:.2f}" for ms in found[key]) for key in ("query_ms", "command_ms")
     )

@@ -1,12 +1,12 @@
 """A bundle on a simulated robot in another process, over DDS: success, ticks, latency.
 
-``robo-rl sim-robot`` runs in a process of its own, the node in this one, as on a robot; nothing
-leaves the machine. Episodes are asked for one after the other. ``success`` is that of the deployed
-policy, limits and delays of the real thing included, with its 95 % interval, beside the one that
-the bundle was exported with; ``latency`` from the arrival of the oldest reading to the command.
-Then the node holds the robot still for ``--minutes`` and counts the periods that it missed.
+``robo-rl sim-robot`` runs in a separate process and the node in this one, as on a robot; no message
+leaves the machine. Episodes run one after the other. ``success`` is that of the deployed policy,
+with the limits and delays of deployment, and its 95 % interval, next to the success at export.
+``latency`` is the time from the arrival of the oldest reading to the command. Then the node holds
+the robot still for ``--minutes`` and counts the missed periods.
 
-On an otherwise idle machine. The bundle is the demo's if none is named.
+It requires an otherwise idle machine. The default bundle is the demo's.
 
     python benchmarks/deploy_latency.py [BUNDLE] [--json FILE] [--episodes 100] [--minutes 10]
 """
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def episodes(node: Node, number: int) -> list[bool]:
-    """What became of so many, one after the other."""
+    """Run episodes one after the other; return their success."""
     told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     say = node.transport.create_publisher("/sim/control", MsgType.TEXT, COMMAND)
     node.transport.subscribe(
@@ -105,12 +105,12 @@ def episodes(node: Node, number: int) -> list[bool]:
 
 
 def begin(node: Node) -> None:
-    """Active, once readings are fresh."""
+    """Activate the node, once readings are fresh."""
     _wait(node, lambda: node.runtime.state.moves, "activate")
 
 
 def end(node: Node) -> None:
-    """At rest, and silent."""
+    """Deactivate the node."""
     what = "reset" if node.runtime.state is State.FAULTED else "deactivate"
     if node.runtime.state is not State.INACTIVE:
         _wait(node, lambda: node.runtime.state is State.INACTIVE, what)
@@ -119,7 +119,7 @@ def end(node: Node) -> None:
 
 
 def still(node: Node, seconds: float) -> dict[str, float]:
-    """Periods that an inactive node misses."""
+    """Return the missed periods of an inactive node."""
     before = node.health
     time.sleep(seconds)
     after = node.health

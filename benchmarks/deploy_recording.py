@@ -1,8 +1,8 @@
-"""What recording costs: time of a tick without, in a ring and in full, and bytes on the disk.
+"""Cost of recording: tick time without recording, in a ring and in full, and bytes on the disk.
 
-The node and the simulated robot run in one process, in step with each other and in real time; a
-tick is timed from its beginning to its command, what is heard between ticks is not. The three
-take turns, so that a busy machine slows all of them. The bundle is the demo's if none is named.
+The node and the simulated robot run in one process, in step with each other and in real time. A
+tick is timed from its beginning to its command, without the messages received between ticks. The
+three modes alternate, so that a busy machine affects all of them. The default bundle is the demo's.
 
     python benchmarks/deploy_recording.py [BUNDLE] [--json FILE] [--seconds 20] [--rounds 3]
 """
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def fly(bundle: Bundle, mode: str, folder: str, seconds: float) -> list[float]:
-    """Times of ticks, in s."""
+    """Return the tick times in s."""
     contract, bus, spent = bundle.manifest.contract, Bus(), list[float]()
     task = component("tasks").make(contract.task).build()
     backend = component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
@@ -89,7 +89,7 @@ def fly(bundle: Bundle, mode: str, folder: str, seconds: float) -> list[float]:
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
-    """In µs."""
+    """Return percentiles in µs."""
     p50, p99 = np.percentile(values, [50, 99])
     return {"mean": 1e6 * float(np.mean(values)), "p50": 1e6 * float(p50), "p99": 1e6 * float(p99)}
 

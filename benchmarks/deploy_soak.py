@@ -1,11 +1,11 @@
-"""A policy that drives a robot for an hour: whether its memory grows, and what it missed.
+"""A policy that drives a robot for an hour: growth of memory, and missed periods.
 
-``robo-rl deploy`` with its watchdog and a ring of the flight recorder, over DDS, on a robot that is
-this process. Memory of both processes, that which is their own and no file's, is read from the
-system every ``--every`` seconds; ``slope`` is the median of the slopes between all pairs of
-readings (Theil–Sen) after the first tenth of the time, in MB an hour; ``mb`` is read every tenth of
-it. ``standstills`` of the machine itself are counted per core, see ``_standstill.py``. On an
-otherwise idle machine where missed periods are to count.
+``robo-rl deploy`` runs with its watchdog and a ring of the flight recorder, over DDS; this process
+is the robot. The anonymous memory of both processes is read every ``--every`` seconds. ``slope`` is
+the median of the slopes between all pairs of readings (Theil–Sen) after the first tenth of the
+time, in MB per hour; ``mb`` is the memory at every tenth of it. ``standstills`` of the machine
+itself are counted per core, see ``_standstill.py``. The count of missed periods requires an
+otherwise idle machine.
 
     python benchmarks/deploy_soak.py [--json FILE] [--minutes 60] [--every 10]
 """
@@ -66,7 +66,7 @@ def main() -> None:
 def _watched(
     policy: subprocess.Popen[str], minutes: float, every_s: float
 ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Times (T,) in s, and process → its memory (T,) in MB."""
+    """Return times (T,) in s, and process → its memory (T,) in MB."""
     time.sleep(min(START_S, 6.0 * minutes))
     pids = {"policy": policy.pid, "watchdog": _child(policy.pid)}
     began_s, at_s, found = time.monotonic(), list[float](), list[list[float]]()
@@ -91,13 +91,13 @@ def _growth(at_s: NDArray[np.float64], mb: NDArray[np.float64]) -> dict[str, Any
 
 
 def _memory_mb(pid: int) -> float:
-    """Resident and anonymous: pages of libraries come and go as the system sees fit."""
+    """Return the resident anonymous memory in MB; the system may unload pages of libraries."""
     resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
     return (resident - shared) * PAGE_MB
 
 
 def _child(pid: int) -> int:
-    """The watchdog, the only process that a deployment starts."""
+    """Return the watchdog's process id, the only child of a deployment."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
