@@ -107,7 +107,7 @@ def _act(robot: Robot) -> ActSpec:
 def _normalizer(robot: Robot, items: Mapping[str, TensorSpec]) -> Normalizer:
     joints = robot.actuated_joints
     home = torch.as_tensor(robot.home_ctrl, dtype=torch.float32)
-    # The open gripper is at the end of its range; home is slightly off it.
+    # Actions stay within SWAY of each joint's range about home.
     reach = torch.tensor([joint.high - joint.low for joint in joints])
     maps = {f"obs.{n}": _identity(spec) for n, spec in items.items() if n != PICTURE}
     return Normalizer({**maps, "act": Affine("standard", home, SWAY * reach)}, "")

@@ -11,9 +11,9 @@ interval the hull of theirs, and its answer must be unanimous.
 - ``covered``, of the others: the 95 % interval contains the true return; ``width`` is the median
   width of these intervals. ``of the strange``: the same count for the strange ones.
 - ``rank``: Spearman's correlation of estimates and true returns, of all policies.
-- Of all ordered pairs of one task's policies, on the same resamples: how often the answer is
-  "cannot tell", and how often it is wrong. An answer is wrong if the 95 % interval of the true
-  difference is on the other side of 0.
+- ``cannot tell`` and ``wrong``: counts over all ordered pairs of one task's policies, on the same
+  resamples. An answer is wrong if the 95 % interval of the true difference is on the other side
+  of 0.
 
 Over all tasks, the table counts the improved policies that are rated better than their clone, and
 how many of these ratings are wrong (``contradicted``). ``off`` is how far outside its interval one

@@ -86,7 +86,7 @@ class _Interpolation:
         return value
 
     def _path(self, key: str, path: KeyPath) -> KeyPath:
-        """Return the path of the referenced key; refuse a missing key."""
+        """Return the path of the referenced key; raise for a missing key."""
         target: KeyPath = ()
         value: Any = self._values
         for name in keys_of(key):

@@ -3,11 +3,11 @@
 A step of Meta-World is five physics steps of some 20 µs each; name look-ups, redundant checks and
 repeated computations in Python take most of the time. This module omits
 
-- the 50 frames in which the hand moves home, in the first of the two runs of a reset: only the
-  random draws and body positions of that run have an effect;
-- the same frames in the second run, where they would start from the same state as at a previous
-  reset: the cached result is copied;
-- the forces after a step, unless the task queries contacts;
+- the 50 frames in which the hand moves home, in the first of the two runs of a reset. Only the
+  random draws and body positions of that run have an effect.
+- the same frames in the second run, if they start from the same state as at a previous reset. The
+  cached result is copied.
+- the forces after a step, unless the task queries contacts.
 - look-ups by name, tests of rotation matrices, and arrays in place of single numbers.
 
 The tests compare the results with the original classes. This module changes Meta-World's classes
