@@ -1,17 +1,16 @@
-"""How long ``lift_cube`` takes from cloning to 95 % success, its physics on a GPU.
+"""Time of ``lift_cube`` from cloning to 95 % success, with physics on a GPU.
 
-The demo's road up to fine-tuning, which ends once 95 % of the training episodes succeed; then 400
-episodes of evaluation say what the policy is worth. Physics are on the GPU, networks on the
-processor. ``to_95_s`` is fine-tuning from the clone on until then, ``collect_s`` and ``update_s``
-are its parts; ``bc_s`` is cloning with its evaluation. Demonstrations are collected here, or taken
-from ``--dataset``, a dataset that was collected elsewhere. Needs this tree and the wheels of
-``robo-rl[train,warp]`` that are missing, nothing installed, as ``gpu_throughput.py``. A run that
-was cut off goes on in ``--out``.
+The demo's stages up to fine-tuning, which ends when 95 % of the training episodes succeed; then 400
+episodes evaluate the policy. Physics run on the GPU, networks on the CPU. ``to_95_s`` is the time
+of fine-tuning, ``collect_s`` and ``update_s`` are its parts; ``bc_s`` is cloning with its
+evaluation. Demonstrations are collected, or taken from ``--dataset``, an existing dataset. It needs
+this tree and the missing wheels of ``robo-rl[train,warp]``, without installation, like
+``gpu_throughput.py``. An interrupted run resumes in ``--out``.
 
     python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
         [--envs 4096] [--device cuda] [--out runs/gpu_train]
 
-Without a GPU it trains eight envs for two updates, which shows that it runs and no more.
+Without a GPU it trains eight envs for two updates, as a smoke test.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ def main() -> None:
     for seed in args.seeds:
         results["runs"].append(found := trained(args, seed))
         print(json.dumps(found), flush=True)
-        if args.json:  # after every run, so that one that is cut off leaves what it has
+        if args.json:  # after every run, so that an interruption keeps the results
             args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """One road, or the rest of it: seconds of its parts, and what came out."""
+    """Run or resume one experiment; return the seconds of its parts and its result."""
     folder = args.out / f"seed_{seed}"
     make_directory(folder)
     write_file(file := folder / "experiment.yaml", to_yaml(experiment(args, seed)).encode())
@@ -66,7 +65,7 @@ def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """The demo, on MuJoCo Warp, until 95 %."""
+    """Return the demo on MuJoCo Warp, until 95 % success."""
     tried = not torch.cuda.is_available() and args.device == "auto"
     online: dict[str, Any] = {"num_envs": args.envs, "stop_success": SUCCESS, "stop_episodes": 400}
     first = {"dataset": {"path": str(args.dataset.absolute())}} if args.dataset else {"collect": {}}
@@ -88,7 +87,7 @@ def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def _spent(directory: Path) -> dict[str, float]:
-    """Seconds of fine-tuning's two parts."""
+    """Return the seconds of fine-tuning's two parts."""
     (log,) = directory.glob("*-online/metrics.jsonl")
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     return {part: sum(row[part] for row in rows) for part in ("collect_s", "update_s")}
