@@ -174,7 +174,9 @@ def settings(task: str, plan: PolicyRecipe) -> dict[str, Any]:
         parts["improved"] = _improving(task, plan, "", "")
     return {
         **{name: resolve_experiment(content) for name, content in parts.items()},
-        "judge": judging.model_dump(mode="json", exclude={"max_ood_distance", "model_error"}),  # not used
+        "judge": judging.model_dump(
+            mode="json", exclude={"max_ood_distance", "model_error"}
+        ),  # not used
     }
 
 

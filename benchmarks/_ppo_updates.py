@@ -41,6 +41,8 @@ class UpdateSetting(NamedTuple):
     num_envs: int = 512
     precision: str = "fp32"
     compiled: bool = False
+    net: str | dict[str, Any] = "mlp"
+    device: str = "cpu"
 
     @property
     def decisions(self) -> int:
@@ -49,10 +51,11 @@ class UpdateSetting(NamedTuple):
 
 
 class PreparedUpdate(NamedTuple):
-    """One update, ready to run any number of times, and its rollout."""
+    """One update, ready to run any number of times, what it learns from, and who learns."""
 
     run: Callable[[], object]
     rollout: Rollout
+    ppo: Ppo
 
 
 def timed(run: Callable[[], object]) -> float:
@@ -65,7 +68,7 @@ def timed(run: Callable[[], object]) -> float:
 def prepared(setting: UpdateSetting, minibatch: int, epochs: int = 1) -> PreparedUpdate:
     """Return an update with minibatches of so many decisions, and epochs of both networks."""
     policy = make_policy(setting)
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator(setting.device).manual_seed(0)
     rollout = make_rollout(policy, setting, generator)
     units = setting.scored_steps if setting.ratio == "per_step" else 1
     cfg = Ppo.Config(
@@ -79,7 +82,7 @@ def prepared(setting: UpdateSetting, minibatch: int, epochs: int = 1) -> Prepare
         **dict.fromkeys(("lr", "lr_min", "lr_max"), 1e-12),
     )
     ppo = Ppo(cfg, policy, setting.num_envs, generator)
-    return PreparedUpdate(lambda: ppo.update(rollout), rollout)
+    return PreparedUpdate(lambda: ppo.update(rollout), rollout, ppo)
 
 
 def make_policy(setting: UpdateSetting) -> DenoisingPolicy:
@@ -92,9 +95,10 @@ def make_policy(setting: UpdateSetting) -> DenoisingPolicy:
         "finetune_steps": setting.finetune_steps,
         "horizon": setting.chunk,
         "exec_horizon": setting.chunk,
-        "net": "mlp",
+        "net": setting.net,
     }
     policy = component("policies").make(settings).build(OBS, ACT, Normalizer.identity(OBS, ACT))
+    policy = policy.to(setting.device)
     if setting.finetune_steps:
         policy.anchor()
     if setting.compiled:
@@ -109,19 +113,19 @@ def make_rollout(
     """Return a rollout with chains of the policy on random observations."""
     num_envs = setting.num_envs
     builder = RolloutBuilder()
-    num_exec = torch.full((num_envs,), setting.chunk)
-    no, obs = torch.zeros(num_envs, dtype=torch.bool), _observation(num_envs, generator)
+    num_exec = torch.full((num_envs,), setting.chunk, device=setting.device)
+    no, obs = torch.zeros_like(num_exec, dtype=torch.bool), _observation(num_envs, generator)
     for _ in range(BLOCK):
         chain = policy.sample(obs, generator, single_step=setting.ratio == "one_step")
         mask = executed_mask(num_exec, setting.chunk)[:, None]
         columns = {
             "x": chain.x,
             "log_prob": (chain.log_prob * mask).sum(dim=(2, 3)),
-            "rew": torch.rand(num_envs, generator=generator),
+            "rew": torch.rand(num_envs, generator=generator, device=setting.device),
             "terminated": no,
             "truncated": no,
             "valid": ~no,
-            "discount": torch.full((num_envs,), 0.99),
+            "discount": torch.full((num_envs,), 0.99, device=setting.device),
             "num_exec": num_exec,
         }
         if chain.k_star is not None:
@@ -133,4 +137,5 @@ def make_rollout(
 
 
 def _observation(num_envs: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    return {"state": torch.randn(num_envs, 1, *OBS.items["state"].shape, generator=generator)}
+    shape = num_envs, 1, *OBS.items["state"].shape
+    return {"state": torch.randn(shape, generator=generator, device=generator.device)}

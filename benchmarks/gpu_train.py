@@ -1,16 +1,18 @@
 """Time of ``lift_cube`` from cloning to 95 % success, with physics on a GPU.
 
-The demo's stages up to fine-tuning, which ends when 95 % of the training episodes succeed; then 400
-episodes evaluate the policy. Physics run on the GPU, networks on the CPU. ``to_95_s`` is the time
-of fine-tuning, ``collect_s`` and ``update_s`` are its parts; ``bc_s`` is cloning with its
-evaluation. Demonstrations are collected, or taken from ``--dataset``, an existing dataset. It needs
-this tree and the missing wheels of ``robo-rl[train,warp]``, without installation, like
-``gpu_throughput.py``. An interrupted run resumes in ``--out``.
+The demo's road up to fine-tuning, which ends once 95 % of the training episodes succeed; then 400
+episodes of evaluation say what the policy is worth. Physics, policy, critic and buffers are on the
+device. ``to_95_s`` is fine-tuning from the clone on until then, ``collect_s`` and ``update_s`` are
+its parts; ``bc_s`` is cloning with its evaluation. Demonstrations are collected here, or taken from
+``--dataset``, a dataset that was collected elsewhere. Needs this tree and the wheels of
+``robo-rl[train,warp]`` that are missing, nothing installed, as ``gpu_throughput.py``. A run that
+was cut off goes on in ``--out``.
 
     python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
-        [--envs 4096] [--device cuda] [--out runs/gpu_train]
+        [--envs 4096] [--device cuda] [--learn-on cuda] [--out runs/gpu_train]
 
-Without a GPU it trains eight envs for two updates, as a smoke test.
+Without a GPU it ends with status 2; with ``--device cpu`` it trains eight envs for two updates,
+which shows that it runs and no more. ``--learn-on cpu`` leaves the physics alone on the GPU.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import _bare_tree
 _bare_tree.use_source_tree()
 
 import torch  # noqa: E402
+from _gpu import demanded  # noqa: E402
 
 from robo_rl.config.models import to_yaml  # noqa: E402
 from robo_rl.core.atomic_files import make_directory, write_file  # noqa: E402
@@ -35,7 +38,10 @@ SUCCESS = 0.95
 
 def main() -> None:
     args = _arguments()
-    results: dict[str, Any] = {"versions": _bare_tree.versions(), "envs": args.envs, "runs": []}
+    args.device = str(demanded(args.device))
+    args.learn_on = str(demanded(args.learn_on or args.device))
+    results: dict[str, Any] = {"versions": _bare_tree.versions(), "runs": []}
+    results |= {"envs": args.envs, "device": args.device, "learn_on": args.learn_on}
     print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
     for seed in args.seeds:
         results["runs"].append(found := trained(args, seed))
@@ -66,7 +72,7 @@ def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Return the demo on MuJoCo Warp, until 95 % success."""
-    tried = not torch.cuda.is_available() and args.device == "auto"
+    tried = args.device == "cpu"
     online: dict[str, Any] = {"num_envs": args.envs, "stop_success": SUCCESS, "stop_episodes": 400}
     first = {"dataset": {"path": str(args.dataset.absolute())}} if args.dataset else {"collect": {}}
     stages: dict[str, Any] = {**first, "bc": {}, "online": online}
@@ -79,6 +85,7 @@ def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         "base": ["demo"],
         "name": "gpu_train",
         "seed": seed,
+        "device": args.learn_on,
         "env": {"name": "sim", "backend": {"name": "mujoco_warp", "device": args.device}},
         "eval": {"episodes": 8, "num_envs": 8} if tried else {"episodes": 400, "num_envs": 400},
         "waive": {"bc": "a trial", "online": "a trial"} if tried else {},
@@ -101,6 +108,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2] if gpu else [0])
     parser.add_argument("--envs", type=int, default=4096 if gpu else 8)
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
+    parser.add_argument("--learn-on", default="", help="where networks are; by default as above")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_train"))
     return parser.parse_args()
 

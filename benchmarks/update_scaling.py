@@ -80,7 +80,7 @@ def measured(axis: str, factor: int, repeats: int) -> dict[str, float]:
 
 def cost(setting: UpdateSetting, repeats: int) -> dict[str, float]:
     """Return milliseconds and MB of an update in this process."""
-    run, rollout = prepared(setting, MINIBATCH)
+    run, rollout, _ = prepared(setting, MINIBATCH)
     before = resident_mb("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     times: list[float] = []

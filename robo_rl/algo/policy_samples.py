@@ -50,7 +50,9 @@ class CachedPolicyActions:
 
     def sample(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Return one random cached chunk per row (B,), in network units: (B, E, A)."""
-        which = torch.randint(len(self._acts), (len(rows),), generator=generator)
+        which = torch.randint(
+            len(self._acts), (len(rows),), generator=generator, device=generator.device
+        )
         return self._acts[which.to(rows.device), rows]
 
     def all(self, rows: Tensor) -> Tensor:

@@ -52,6 +52,6 @@ def visited_loss(
         generator: Draws the observations, then z.
     """
     size = len(next(iter(visited.values())))
-    pick = torch.randint(size, (rows,), generator=generator)
+    pick = torch.randint(size, (rows,), generator=generator, device=generator.device)
     obs = {name: seen[pick] for name, seen in visited.items()}
     return same_noise_loss(student, teacher, obs, generator)

@@ -50,14 +50,14 @@ class SupervisedTrainer(Stateful):
         self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
         self.ema = Ema(policy, cfg.ema_decay)
 
-    def step(self, loss: Tensor) -> float:
-        """Take one optimiser step on the mean of loss (B,); returns that mean."""
+    def step(self, loss: Tensor) -> Tensor:
+        """One optimiser step down the mean of loss (B,); returns that mean, a scalar."""
         self.optimizer.set_lr(self.cfg.lr * self._schedule())
         mean = loss.mean()
         self.optimizer.step(mean)
         self.ema.update(self.policy)
         self.done += 1
-        return float(mean.detach())
+        return mean.detach()
 
     def _schedule(self) -> float:
         """Learning-rate factor: linear warm-up, then half a cosine to 1 %."""

@@ -31,8 +31,10 @@ def seeded_initialization(purpose: str, *parts: int | str) -> Generator[None]:
         yield
 
 
-def make_generator(purpose: str, *parts: int | str) -> torch.Generator:
-    """Return a CPU generator seeded by ``derive``."""
+def make_generator(
+    purpose: str, *parts: int | str, device: torch.device | str = "cpu"
+) -> torch.Generator:
+    """A generator on a device, seeded by ``derive``; streams differ from device to device."""
     import torch
 
-    return torch.Generator().manual_seed(derive(purpose, *parts))
+    return torch.Generator(device).manual_seed(derive(purpose, *parts))

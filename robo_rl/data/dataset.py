@@ -201,8 +201,8 @@ class WindowDataset:
             )
 
     def stats(self) -> Stats:
-        """Return statistics over all rows of each float array; integer images have none."""
-        floating = {key: rows for key, rows in self._rows.items() if rows.is_floating_point()}
+        """Statistics over all rows, of every floating array, on the CPU; integers have none."""
+        floating = {k: rows.cpu() for k, rows in self._rows.items() if rows.is_floating_point()}
         return Stats(
             {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}, self.digest
         )

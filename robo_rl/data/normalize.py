@@ -138,6 +138,11 @@ class Normalizer(nn.Module):
         return next((buffer.dtype for buffer in self.affines.buffers()), torch.float32)
 
     @property
+    def device(self) -> torch.device:
+        """Where its numbers are, and so what it is handed."""
+        return cast(Tensor, self.hash).device
+
+    @property
     def modes(self) -> dict[str, str]:
         """Key → mode."""
         return dict(self._modes)

@@ -6,6 +6,7 @@ Shapes: T decisions, B envs, N = T·B rows, To history, K denoising steps, H hor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -56,7 +57,12 @@ class Rollout:
 
     def rows(self, tensor: Tensor) -> Tensor:
         """Fold (T, B, …) into the valid rows (N, …)."""
-        return tensor.flatten(0, 1)[self.valid.flatten()]
+        return tensor.flatten(0, 1)[self._numbers]
+
+    @cached_property
+    def _numbers(self) -> Tensor:
+        """(N,) of the valid rows among all."""
+        return self.valid.flatten().nonzero().flatten()
 
 
 def executed_mask(num_exec: Tensor, horizon: int) -> Tensor:
@@ -70,30 +76,28 @@ class RolloutBuilder:
     def __init__(self) -> None:
         self._steps: list[dict[str, Tensor]] = []
         self._obs: list[dict[str, Tensor]] = []
-        self._ended: list[Tensor] = []
-        self._final: list[dict[str, Tensor]] = []
+        self._next: list[dict[str, Tensor]] = []
 
     def add(
         self, obs: dict[str, Tensor], next_obs: dict[str, Tensor], columns: dict[str, Tensor]
     ) -> None:
         """Add one decision of all envs; ``columns`` are ``Rollout``'s fields without T axis."""
-        ids = (columns["terminated"] | columns["truncated"]).nonzero().flatten()
-        t = torch.full_like(ids, len(self._steps))
-        self._ended.append(torch.stack([t, ids], dim=1))
-        self._final.append({name: tensor[ids] for name, tensor in next_obs.items()})
+        self._next.append(next_obs)
         self._obs.append(obs)
         self._steps.append(columns)
 
     def finish(self, last_obs: dict[str, Tensor], initial_noise: Tensor | None = None) -> Rollout:
         """Return the rollout; ``initial_noise`` is that of ``Rollout``."""
         columns = {name: torch.stack([s[name] for s in self._steps]) for name in self._steps[0]}
+        ended = (columns["terminated"] | columns["truncated"]).nonzero()
+        after = {name: torch.stack([o[name] for o in self._next]) for name in last_obs}
         return Rollout(
             obs={name: torch.stack([o[name] for o in self._obs]) for name in last_obs},
             k_star=columns.pop("k_star", None),
             noise_continues=columns.pop("follows", None),
             initial_noise=initial_noise,
             last_obs=last_obs,
-            ended=torch.cat(self._ended),
-            final_obs={name: torch.cat([f[name] for f in self._final]) for name in last_obs},
+            ended=ended,
+            final_obs={name: tensor[ended[:, 0], ended[:, 1]] for name, tensor in after.items()},
             **columns,
         )

@@ -70,3 +70,8 @@ class RunningObsStats(Stateful):
             std = (self.sq_dev[key] / self.count).sqrt()
             varies = std > CONSTANT * mean.abs().clamp(min=1.0)
             self.normalizer.set_affine(key, mean, torch.where(varies, std, 1.0))
+
+    def _loaded(self) -> None:
+        device = self.normalizer.device
+        self.mean = {key: value.to(device) for key, value in self.mean.items()}
+        self.sq_dev = {key: value.to(device) for key, value in self.sq_dev.items()}

@@ -35,7 +35,7 @@ class SquashedGaussian(nn.Module):
         mean, raw = self.net(x)[0].chunk(2, dim=-1)
         low, high = _LOG_STD
         log_std = low + (high - low) * raw.sigmoid()
-        noise = torch.randn(mean.shape, generator=generator)
+        noise = torch.randn(mean.shape, generator=generator, device=generator.device).to(mean)
         drawn = mean + log_std.exp() * noise
         normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)
         pressed = 2.0 * (math.log(2.0) - drawn - F.softplus(-2.0 * drawn))  # log(1 − tanh²)

@@ -60,11 +60,12 @@ class Minibatches:
 
     def __iter__(self) -> Iterator[Minibatch]:
         pieces = [order.tensor_split(self.per_epoch) for order in self._orders()]
-        nothing = torch.zeros(0, dtype=torch.int64)
+        place = self._generator.device
+        nothing = torch.zeros(0, dtype=torch.int64, device=place)
         picks = [torch.cat([nothing, *(each[i] for each in pieces)]) for i in range(self.per_epoch)]
         sizes = torch.tensor([len(pick) for pick in picks], dtype=torch.float64)
         totals = all_reduce_sum(sizes)
-        any_row = torch.zeros(1, dtype=torch.int64)
+        any_row = torch.zeros(1, dtype=torch.int64, device=place)
         for pick, own, total in zip(picks, sizes.tolist(), totals.tolist(), strict=True):
             if total:
                 yield Minibatch(pick if own else any_row, own / total)
@@ -81,10 +82,12 @@ class Minibatches:
 
     def _orders(self) -> list[Tensor]:
         if not self._split:
-            return [torch.randperm(self._size, generator=self._generator)]
-        seed = broadcast_int(int(torch.randint(2**62, (), generator=self._generator)))
+            there = self._generator.device
+            return [torch.randperm(self._size, generator=self._generator, device=there)]
+        there = self._generator.device
+        seed = broadcast_int(int(torch.randint(2**62, (), generator=self._generator, device=there)))
         streams = {part: make_generator("minibatch", seed, part) for part in self._parts}
         return [
-            rows[torch.randperm(len(rows), generator=streams[part])]
+            rows[torch.randperm(len(rows), generator=streams[part]).to(rows.device)]
             for part, rows in self._parts.items()
         ]

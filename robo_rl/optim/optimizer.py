@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from pydantic import Field
@@ -44,7 +44,15 @@ class ClippedOptimizer(Stateful):
     ) -> None:
         self.params, self.grad_clip = list(params), grad_clip
         self.optim = torch.optim.AdamW(self.params, lr=lr, weight_decay=weight_decay, fused=True)
-        self.skipped = self._in_a_row = 0
+        device = self.params[0].device
+        self._skipped = torch.zeros((), dtype=torch.int64, device=device)
+        self._in_a_row = torch.zeros_like(self._skipped)
+        self._asked, self._ask_every = 0, 1 if device.type == "cpu" else MAX_SKIPPED_IN_A_ROW
+
+    @property
+    def skipped(self) -> int:
+        """How many steps were left out."""
+        return int(self._skipped)
 
     @property
     def lr(self) -> float:
@@ -64,18 +72,22 @@ class ClippedOptimizer(Stateful):
             share: Weight of this process's loss in that sum (``minibatches.Minibatch``).
 
         Raises:
-            PluginError: The gradient was not finite ``MAX_SKIPPED_IN_A_ROW`` times in a row.
+            PluginError: The gradient was not finite ``PATIENCE`` times in a row; on a GPU, which
+                is not asked each time, by the next time that it is.
         """
         self.optim.zero_grad(set_to_none=True)
         (loss if share == 1.0 else share * loss).backward()
         sum_gradients(self.params)
-        if nn.utils.clip_grad_norm_(self.params, self.grad_clip).isfinite():
-            self.optim.step()
-            self._in_a_row = 0
-            return
-        self.skipped += 1
-        self._in_a_row += 1
-        if self._in_a_row >= MAX_SKIPPED_IN_A_ROW:
+        bad = ~nn.utils.clip_grad_norm_(self.params, self.grad_clip).isfinite()
+        cast(Any, self.optim).found_inf = bad.float()  # the fused kernel leaves the step out
+        self.optim.step()
+        self._skipped += bad
+        self._in_a_row = (self._in_a_row + 1) * bad
+        self._demand_finite()
+
+    def _demand_finite(self) -> None:
+        self._asked += 1
+        if self._asked % self._ask_every == 0 and int(self._in_a_row) >= MAX_SKIPPED_IN_A_ROW:
             raise PluginError(
                 f"the gradient was not finite {MAX_SKIPPED_IN_A_ROW} times in a row",
                 hint="look for NaN in rewards and observations; a lower learning rate may help",

@@ -34,6 +34,7 @@ from robo_rl.policy.chain import (
 from robo_rl.policy.correlation import Correlation, correlate_start
 from robo_rl.policy.inpaint import InpaintTarget
 from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import at_progress, start_value
 
 
@@ -178,6 +179,11 @@ class DenoisingPolicy(nn.Module):
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
         return head
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is, and so what it is handed."""
+        return self.normalizer.device
 
     @property
     def num_trained(self) -> int:
@@ -355,7 +361,7 @@ class DenoisingPolicy(nn.Module):
     def _predict(
         self, net: Any, head: Any, sampler: Sampler, embedding: Tensor, k: Tensor, x: Tensor
     ) -> Prediction:
-        t = sampler.times.to(x)[k]
+        t = placed(sampler.times, x)[k]
         noise = None
         if sampler.learns_noise and head is not None:
             noise = head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x).to(x)

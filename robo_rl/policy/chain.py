@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.policy.kernel import Kernel, randn
+from robo_rl.policy.placed import placed
 
 __all__ = [
     "Chain",
@@ -167,7 +168,7 @@ def draw_chain(
             noises.append(own.noise(x).detach())
     noise = torch.stack(noises, dim=1)
     if k_star is not None:
-        noise = noise[torch.arange(rows), k_star][:, None].expand_as(noise)
+        noise = noise[torch.arange(rows, device=k_star.device), k_star][:, None].expand_as(noise)
     return Chain(torch.stack(states, dim=1), torch.stack(log_probs, dim=1), noise, k_star)
 
 
@@ -180,7 +181,7 @@ def _draw_step(stochastic: Tensor, rows: int, generator: torch.Generator | None)
     steps = stochastic.nonzero().flatten()
     device = None if generator is None else generator.device
     pick = torch.randint(len(steps), (rows,), generator=generator, device=device)
-    return steps.to(pick.device)[pick]
+    return steps.to(pick.device, non_blocking=True)[pick]
 
 
 def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
@@ -191,4 +192,4 @@ def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
 
 def at_step(table: Tensor, k: Tensor, like: Tensor) -> Tensor:
     """Entries of a (K,) or (K+1,) table at steps k (B,), as (B, 1, 1) of ``like``'s dtype."""
-    return table.to(device=like.device, dtype=like.dtype)[k][:, None, None]
+    return placed(table, like)[k][:, None, None]

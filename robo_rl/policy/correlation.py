@@ -50,7 +50,9 @@ def correlate_start(fresh: Tensor, past: PreviousNoise, beta: float) -> Tensor:
     return share * past.start + (1.0 - share**2).sqrt() * fresh
 
 
-def zero_previous_noise(rows: int, num_steps: int, horizon: int, act_dim: int) -> PreviousNoise:
+def zero_previous_noise(
+    rows: int, num_steps: int, horizon: int, act_dim: int, device: torch.device | str = "cpu"
+) -> PreviousNoise:
     """Return the previous noise at the start of B episodes: zeros that do not continue."""
-    noise = torch.zeros(rows, num_steps, horizon, act_dim)
-    return PreviousNoise(noise[:, 0], noise, torch.zeros(rows, dtype=torch.bool))
+    noise = torch.zeros(rows, num_steps, horizon, act_dim, device=device)
+    return PreviousNoise(noise[:, 0], noise, torch.zeros(rows, dtype=torch.bool, device=device))

@@ -148,7 +148,7 @@ class Kernel:
     def _log_fresh(self, like: Tensor) -> Tensor:
         """Log share of new noise in each action's std: 0, then ½·ln(1−ρ²); (1, H, 1)."""
         own = 0.5 * math.log(1.0 - self.rho**2) if self.rho < 1.0 else 0.0
-        share = torch.full((1, like.shape[1], 1), own).to(like)
+        share = like.new_full((1, like.shape[1], 1), own)
         share[:, 0] = 0.0
         return share
 

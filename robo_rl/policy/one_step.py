@@ -29,4 +29,4 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
     cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
     student = FlowPolicy(cfg, teacher.obs_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
     student.net.load_state_dict(teacher.net.state_dict())
-    return student
+    return student.to(teacher.normalizer.device)

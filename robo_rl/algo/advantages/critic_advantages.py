@@ -21,6 +21,7 @@ from robo_rl.distributed.moments import global_count, global_mean, global_std, g
 from robo_rl.optim.minibatches import PADDING_SHARD, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import PrecisionConfig, autocast
+from robo_rl.optim.scalars import numbers
 from robo_rl.policy.base import DenoisingPolicy
 
 
@@ -128,7 +129,7 @@ class GaeEstimator(AdvantageEstimator):
         self.warmup_updates = cfg.warmup_updates
         self.critic = ValueCritic(
             cfg.critic, policy.obs_spec, policy.obs_horizon, policy.normalizer
-        )
+        ).to(policy.normalizer.device)
         self.optimizer = ClippedOptimizer(
             self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
         )
@@ -184,11 +185,9 @@ class GaeEstimator(AdvantageEstimator):
                 with autocast(self.cfg.precision, self.critic):
                     value = self.critic({name: o[pick] for name, o in obs.items()})
                 self.optimizer.step(0.5 * (value - returns[pick]).square().mean(), share)
-        explained = 1.0 - float(global_var(residual) / global_var(returns).clamp(min=1e-8))
-        return {
-            "value_loss": 0.5 * float(global_mean(residual.square())),
-            "explained_variance": explained,
-        }
+        unexplained = global_var(residual) / global_var(returns).clamp(min=1e-8)
+        error, share = numbers([global_mean(residual.square()), unexplained])
+        return {"value_loss": 0.5 * error, "explained_variance": 1.0 - share}
 
 
 class GroupRelativeEstimator(AdvantageEstimator):

@@ -14,6 +14,7 @@ from robo_rl.core.errors import PluginError
 from robo_rl.core.stateful import Stateful
 from robo_rl.distributed.moments import Moments, merged
 from robo_rl.distributed.process_group import all_gather_rows, local_rows
+from robo_rl.optim.scalars import numbers
 
 GROUP_STD = 1e-6
 """Added to the std of a group's returns; a group with a smaller std has no advantages."""
@@ -129,7 +130,7 @@ class ReturnScale(Stateful):
         Raises:
             PluginError: A return is not finite; the state is then unchanged.
         """
-        running, returns = self.running, list[Tensor]()
+        running, returns = self.running.to(rew.device), list[Tensor]()
         for t in range(len(rew)):
             returns.append(running * discount[t] + rew[t])
             running = torch.where(ended[t], 0.0, returns[-1])
@@ -139,9 +140,11 @@ class ReturnScale(Stateful):
         self._merge(seen.double())
 
     def _merge(self, batch: Tensor) -> None:
-        size, mean, sq_dev = Moments.of(batch.flatten())
-        seen, new = (self.count, self.mean, self.sq_dev), (size, float(mean), float(sq_dev))
-        self.count, self.mean, self.sq_dev = merged(seen, new)
+        size, *found = Moments.of(batch.flatten())
+        mean, sq_dev = numbers(found)
+        self.count, self.mean, self.sq_dev = merged(
+            (self.count, self.mean, self.sq_dev), (size, mean, sq_dev)
+        )
 
     @property
     def std(self) -> float:

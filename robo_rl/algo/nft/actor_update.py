@@ -20,6 +20,7 @@ from robo_rl.optim.ema import parameterless_modules
 from robo_rl.optim.minibatches import Minibatch, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import PrecisionConfig, autocast
+from robo_rl.optim.scalars import numbers
 from robo_rl.optim.step_rollback import StepRollback
 from robo_rl.policy.matching import MatchingPolicy
 
@@ -82,9 +83,9 @@ class NftActor(ActorUpdate):
         region.descend(batches.epochs(self.cfg.epochs), measure, self.optimizer.step)
         last = stats[-batches.per_epoch :]
         return {
-            "nft_loss": sum(float(s.total.detach()) for s in stats) / len(stats),
+            "nft_loss": sum(numbers([s.total for s in stats])) / len(stats),
             "action_shift": region.distance,
-            "reference_mse": sum(float(s.reference_mse) for s in last) / len(last),
+            "reference_mse": sum(numbers([s.reference_mse for s in last])) / len(last),
             "adv_clip_fraction": float(global_mean((adv.abs() > self.cfg.adv_clip).float())),
         }
 

@@ -119,8 +119,10 @@ class NftObjective:
             return noise, t
         trained = self.acting.num_trained
         times = self.acting.eval_sampler.times[-trained:]
-        pick = torch.randint(trained, (len(act),), generator=self.generator)
-        return noise, times[pick].to(act)
+        pick = torch.randint(
+            trained, (len(act),), generator=self.generator, device=self.generator.device
+        )
+        return noise, times.to(pick.device, non_blocking=True)[pick].to(act)
 
 
 def _errors(policy: MatchingPolicy, data: NftBatch, noise: Tensor, t: Tensor) -> Tensor:

@@ -119,4 +119,6 @@ def _in_network_units(policy: DenoisingPolicy, limit: tuple[float, ...]) -> Tens
     if not limit:
         return None
     normalizer = policy.normalizer
-    return normalizer.normalize("act", torch.tensor(limit, dtype=normalizer.dtype))
+    return normalizer.normalize(
+        "act", torch.tensor(limit, dtype=normalizer.dtype, device=normalizer.device)
+    )

@@ -31,6 +31,7 @@ from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.ema import TargetNetwork
 from robo_rl.optim.optimizer import ClippedOptimizer, frozen_weights
+from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 
 
@@ -154,7 +155,7 @@ class OffPolicy(Algorithm):
         gap = cfg.dynamics_gap
         self.dynamics_gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
         self.actor_aggregation = EnsembleAggregation(cfg.actor_aggregation, cfg.critic.members)
-        self.replay = Replay(cfg.replay)
+        self.replay = Replay(cfg.replay, policy.normalizer.device)
         self.scale = ReturnScale(num_envs)
         self.decisions = self.steps = 0
         self.pending_steps = 0.0
@@ -277,7 +278,7 @@ class _Means:
             self._seen[name].append(value)
 
     def take(self) -> dict[str, float]:
-        return {name: float(torch.stack(seen).mean()) for name, seen in self._seen.items()}
+        return read({name: torch.stack(seen).mean() for name, seen in self._seen.items()})
 
 
 def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:
@@ -288,4 +289,4 @@ def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:
         obs_horizon=policy.obs_horizon,
         exec_horizon=policy.exec_horizon,
         normalizer=policy.normalizer,
-    ).to(policy.normalizer.dtype)
+    ).to(policy.normalizer.device, policy.normalizer.dtype)

@@ -111,7 +111,9 @@ class SoftActor(ActorTrainer):
         _check_target_std(policy, cfg.target_std)
         self.entropy_in_target = cfg.entropy_in_target
         target = entropy(policy, std=cfg.target_std)
-        self.temperature = Temperature(cfg.temperature, cfg.temperature_lr, target)
+        self.temperature = Temperature(
+            cfg.temperature, cfg.temperature_lr, target, policy.normalizer.device
+        )
 
     def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return a sampled action and temperature · log-probability as its cost."""
@@ -132,7 +134,8 @@ class SoftActor(ActorTrainer):
         """Sample a chain's action (B, H, A) and the log-probability (B,) of its trained steps."""
         policy = self.policy
         chain = policy.sample(obs, self.generator, grad_steps=policy.num_trained)
-        executed = chain.log_prob[:, policy.trainable_steps, : policy.exec_horizon]
+        steps = policy.trainable_steps.nonzero().flatten().to(chain.x.device, non_blocking=True)
+        executed = chain.log_prob.index_select(1, steps)[:, :, : policy.exec_horizon]
         return chain.act, executed.sum(dim=(1, 2, 3))
 
 

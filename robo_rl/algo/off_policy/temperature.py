@@ -21,13 +21,16 @@ class Temperature(Stateful):
         start: Initial α.
         lr: Learning rate of log α, by Adam; 0 keeps it.
         target: H̄ in nats.
+        device: Where entropies come from.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("log_value", "optim")
 
-    def __init__(self, start: float, lr: float, target: float) -> None:
+    def __init__(
+        self, start: float, lr: float, target: float, device: torch.device | str = "cpu"
+    ) -> None:
         self.target = target
-        self.log = torch.tensor(math.log(start), requires_grad=True)
+        self.log = torch.tensor(math.log(start), device=device, requires_grad=True)
         self.optim = torch.optim.Adam([self.log], lr=lr)
 
     @property
@@ -46,9 +49,11 @@ class Temperature(Stateful):
             self.log.copy_(log)
 
     def step(self, entropy: Tensor) -> None:
-        """Take one step, given the current entropy of the policy (scalar, no gradient)."""
-        if not entropy.isfinite():
-            return
+        """One step, after the policy was found to have this entropy (scalar, no gradient).
+
+        One that is not finite pulls nowhere.
+        """
+        gap = torch.where(entropy.isfinite(), entropy - self.target, 0.0)
         self.optim.zero_grad(set_to_none=True)
-        (self.log * (entropy - self.target)).backward()
+        (self.log * gap).backward()
         self.optim.step()

@@ -16,6 +16,7 @@ from torch import Tensor
 from robo_rl.algo.offline.base import OfflineInputs, SupervisedAlgorithm
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.data.transitions import Transitions
+from robo_rl.optim.scalars import read
 
 
 class ActionSearch(SupervisedAlgorithm):
@@ -35,7 +36,7 @@ class ActionSearch(SupervisedAlgorithm):
         self.minibatch = minibatch
 
     @abstractmethod
-    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return better chunks (N, H, A) in network units for a batch, and metrics.
 
         Parts with parameters, such as critics, take their gradient step here.
@@ -47,4 +48,4 @@ class ActionSearch(SupervisedAlgorithm):
         best, figures = self.search(batch)
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(best), self.generator)
-        return {"loss": self.trainer.step(loss), **figures}
+        return read({"loss": self.trainer.step(loss), **figures})

@@ -57,7 +57,8 @@ class Aloe(Awr):
         with torch.no_grad():
             follows = act_normalized(self.policy, batch.next_obs, self.generator)
             ahead = self.td_critics.next_q(batch.next_obs, follows, self.generator)
-        return {"critic_loss": self.td_critics.step(batch, ahead, self.generator), **super().step()}
+        critic_loss = self.td_critics.step(batch, ahead, self.generator)
+        return {"critic_loss": float(critic_loss), **super().step()}
 
     @torch.no_grad()
     def advantage(self, batch: Transitions) -> Tensor:

@@ -24,7 +24,8 @@ class AuxiliaryActor(Stateful):
         cfg: See Config.
         inputs: D.
         outputs: A.
-        bound: Outputs are in (−bound, bound).
+        bound: What it draws is in (−bound, bound).
+        device: Where its network is.
     """
 
     class Config(ConfigModel):
@@ -41,9 +42,16 @@ class AuxiliaryActor(Stateful):
 
     state_parts = ("net", "optimizer")
 
-    def __init__(self, cfg: Config, inputs: int, outputs: int, bound: float) -> None:
+    def __init__(
+        self,
+        cfg: Config,
+        inputs: int,
+        outputs: int,
+        bound: float,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.cfg, self.outputs, self.bound = cfg, outputs, bound
-        self.net = SquashedGaussian(inputs, outputs, cfg.hidden)
+        self.net = SquashedGaussian(inputs, outputs, cfg.hidden).to(device)
         self.optimizer = ClippedOptimizer(self.net.parameters(), cfg.lr, cfg.grad_clip)
 
     @torch.no_grad()
@@ -53,7 +61,7 @@ class AuxiliaryActor(Stateful):
 
     def update(
         self, x: Tensor, worth: Callable[[Tensor], Tensor], generator: torch.Generator
-    ) -> float:
+    ) -> Tensor:
         """Take one gradient step; returns the mean value of the sampled outputs.
 
         Args:
@@ -69,4 +77,4 @@ class AuxiliaryActor(Stateful):
         scale = value.detach().abs().mean().clamp(min=1e-6)
         loss = self.cfg.entropy_coef * log_prob / self.outputs - value / scale
         self.optimizer.step(loss.mean())
-        return float(value.detach().mean())
+        return value.detach().mean()

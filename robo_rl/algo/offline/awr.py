@@ -71,7 +71,8 @@ class Awr(SupervisedAlgorithm):
             )
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
-        return {"loss": self.trainer.step(advantage_weights(advantage, self.cfg.max_weight) * loss)}
+        weights = advantage_weights(advantage, self.cfg.max_weight)
+        return {"loss": float(self.trainer.step(weights * loss))}
 
     def advantage(self, batch: Transitions) -> Tensor:
         """Advantages (B,) of the batch's chunks."""

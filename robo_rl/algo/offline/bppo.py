@@ -26,6 +26,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.data.rollout import Rollout, executed_mask
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import autocast
+from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain
 
@@ -108,9 +109,9 @@ class Bppo(OfflineAlgorithm):
         self.done += 1
         if self.cfg.behaviour_update_every and self.done % self.cfg.behaviour_update_every == 0:
             self.behaviour.load_state_dict(self.actor.state_dict())
-        return {"loss": float(loss.detach()), "kl": kl, "advantage": float(adv.mean())}
+        return read({"loss": loss, "kl": kl, "advantage": adv.mean()})
 
-    def _loss(self, block: Rollout, adv: Tensor, left: float) -> tuple[Tensor, float]:
+    def _loss(self, block: Rollout, adv: Tensor, left: float) -> tuple[Tensor, Tensor]:
         """The surrogate loss with share ``left`` of ε, and the KL to the behaviour policy."""
         cfg, shares = self.cfg, ("clip", "clip_high", "clip_base")
         update = {name: max(left, _LEAST) * getattr(cfg, name) for name in shares}
@@ -119,7 +120,7 @@ class Bppo(OfflineAlgorithm):
             objective = Objective(
                 rule, self.actor, self._base, block, adv, self.generator, self.behaviour
             )
-            found = objective.loss(torch.arange(objective.size))
+            found = objective.loss(torch.arange(objective.size, device=adv.device))
         return found.loss, objective.likelihood.units_per_decision * found.kl
 
 
@@ -131,8 +132,9 @@ def standardize(adv: Tensor) -> Tensor:
 def _block(obs: dict[str, Tensor], chain: Chain, exec_horizon: int) -> Rollout:
     """A rollout of N logged observations, one decision each, with the sampled chains."""
     rows, horizon = chain.x.shape[0], chain.x.shape[2]
-    whole, nothing = torch.ones(1, rows), torch.zeros(1, rows, dtype=torch.bool)
-    num_exec = torch.full((1, rows), exec_horizon)
+    whole = torch.ones(1, rows, device=chain.x.device)
+    nothing = torch.zeros_like(whole, dtype=torch.bool)
+    num_exec = torch.full_like(nothing, exec_horizon, dtype=torch.int64)
     mask = executed_mask(num_exec[0], horizon)[:, None]
     return Rollout(
         obs={name: tensor[None] for name, tensor in obs.items()},

@@ -60,10 +60,11 @@ class Dsrl(ActionSearch):
         policy, self.critics = inputs.policy, TdCritics(cfg, inputs.critics)
         seen = policy.obs_spec.size * policy.obs_horizon
         noise = policy.horizon * policy.act_spec.size
+        device = policy.device
         with seeded_initialization("dsrl", self.generator.initial_seed()):
-            self.actor = AuxiliaryActor(cfg.actor, seen, noise, cfg.noise_bound)
+            self.actor = AuxiliaryActor(cfg.actor, seen, noise, cfg.noise_bound, device)
             sizes = [seen + noise, *cfg.actor.hidden, 1]
-            self.noise_critic = MlpEnsemble(1, sizes, layer_norm=True)
+            self.noise_critic = MlpEnsemble(1, sizes, layer_norm=True).to(device)
         self.optimizer = ClippedOptimizer(
             self.noise_critic.parameters(), cfg.noise_critic_lr, cfg.grad_clip
         )
@@ -73,7 +74,7 @@ class Dsrl(ActionSearch):
         """Refuse a policy with stochastic evaluation."""
         check_eval_is_deterministic(policy.cfg)
 
-    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the steered chunks, the losses, and the mean value of the noise.
 
         Raises:
@@ -102,13 +103,13 @@ class Dsrl(ActionSearch):
         shape = (len(noise), self.inputs.policy.horizon, -1)
         return self.inputs.policy.decode_normalized(obs, noise.view(shape))
 
-    def _fit_noise_critic(self, obs: dict[str, Tensor], seen: Tensor) -> float:
+    def _fit_noise_critic(self, obs: dict[str, Tensor], seen: Tensor) -> Tensor:
         with torch.no_grad():
             noise = randn((len(seen), self.actor.outputs), self.generator)
             wanted = self.critics.q_value(obs, self._decode(obs, noise), self.generator)
         loss = (self._noise_value(seen, noise) - wanted).square().mean()
         self.optimizer.step(loss)
-        return float(loss.detach())
+        return loss.detach()
 
     def _noise_value(self, seen: Tensor, noise: Tensor) -> Tensor:
         """Values W (B,) of noise (B, H·A) at encoded observations (B, O)."""

@@ -81,9 +81,11 @@ class Expo(ActionSearch):
         seen = policy.obs_spec.size * policy.obs_horizon
         chunk = policy.horizon * policy.act_spec.size
         with seeded_initialization("expo", self.generator.initial_seed()):
-            self.actor = AuxiliaryActor(cfg.actor, seen + chunk, chunk, cfg.edit_bound)
+            self.actor = AuxiliaryActor(
+                cfg.actor, seen + chunk, chunk, cfg.edit_bound, policy.device
+            )
 
-    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the best chunks, the losses, the mean value of the edits, and the Q gain.
 
         Raises:
@@ -93,7 +95,7 @@ class Expo(ActionSearch):
         found = {"critic_loss": self.critics.step(batch, ahead, self.generator)}
         best = self.best(batch.obs)
         found["value"] = self._climb(batch.obs, best.drawn)
-        return best.chunk, {**found, "q_gain": float((best.q_value - best.drawn_q_value).mean())}
+        return best.chunk, {**found, "q_gain": (best.q_value - best.drawn_q_value).mean()}
 
     @torch.no_grad()
     def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> SearchResult:
@@ -113,11 +115,11 @@ class Expo(ActionSearch):
         # (2·N·m) to (N, 2·m)
         choice = worth.view(2, -1, draws).transpose(0, 1).flatten(1)
         chunks = torch.stack([drawn, edited]).unflatten(1, (-1, draws)).transpose(0, 1)
-        top, rows = choice.argmax(dim=1), torch.arange(len(choice))
+        top, rows = choice.argmax(dim=1), torch.arange(len(choice), device=choice.device)
         best = chunks.flatten(1, 2)[rows, top]
         return SearchResult(drawn[::draws], choice[:, 0], best, choice[rows, top])
 
-    def _climb(self, obs: dict[str, Tensor], drawn: Tensor) -> float:
+    def _climb(self, obs: dict[str, Tensor], drawn: Tensor) -> Tensor:
         """Take one actor step at chunks (N, H, A) of the policy; returns the mean value."""
 
         def worth(edit: Tensor) -> Tensor:

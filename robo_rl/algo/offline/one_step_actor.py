@@ -23,6 +23,7 @@ from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.data.transitions import Transitions
 from robo_rl.optim.optimizer import frozen_weights
+from robo_rl.optim.scalars import read
 from robo_rl.policy.chain import randn
 from robo_rl.policy.one_step import make_one_step_student
 
@@ -72,7 +73,7 @@ class OneStepActor(SupervisedAlgorithm):
         critic_loss = self.critics.step(batch, ahead, self.generator)
         loss, value = self._actor_loss(batch)
         found = {"loss": self.trainer.step(loss), "critic_loss": critic_loss}
-        return {**found, "value": float(value)}
+        return read({**found, "value": value})
 
     def act(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """The student's chunks (B, H, A) with its current weights."""

@@ -50,12 +50,12 @@ class Parl(ActionSearch):
         super().__init__(cfg, cfg.optim, cfg.minibatch, inputs)
         self.cfg, self.critics = cfg, inputs.critics
 
-    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the best chunks, and their mean gain in Q over the draws."""
         best, gained = self.improve_actions(batch.obs)
         return best, {"q_gain": gained}
 
-    def improve_actions(self, obs: dict[str, Tensor]) -> tuple[Tensor, float]:
+    def improve_actions(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the best chunks (N, H, A) found, and their mean gain in Q over the draws."""
         draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
@@ -63,7 +63,7 @@ class Parl(ActionSearch):
             drawn = act_normalized(self.inputs.policy, many, self.generator)
             worth = self.critics.q_value(many, drawn, self.generator).view(-1, draws)
             top = worth.argmax(dim=1)
-            best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top)), top]
+            best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top), device=top.device), top]
         climbed = self._gradient_ascent(obs, best)
         with torch.no_grad():  # one call: both see the same random critics
             twice = {name: torch.cat([each, each]) for name, each in obs.items()}
@@ -71,7 +71,7 @@ class Parl(ActionSearch):
             after, before = both.chunk(2)
             higher = after > before
             gained = torch.where(higher, after, before) - worth.mean(dim=1)
-            return torch.where(higher[:, None, None], climbed, best), float(gained.mean())
+            return torch.where(higher[:, None, None], climbed, best), gained.mean()
 
     def _gradient_ascent(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """Move chunks up the gradient of Q; a row's largest element moves by ``step_size``."""

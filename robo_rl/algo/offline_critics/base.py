@@ -21,6 +21,7 @@ from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.optim.optimizer import ClippedOptimizer
+from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 
 
@@ -74,9 +75,10 @@ class OfflineCritics(QLearner, Trainable):
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             normalizer=policy.normalizer,
-        )
+        ).to(policy.device)
         super().__init__(critic, lr=cfg.lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema)
         self.value = ValueCritic(cfg.value, policy.obs_spec, policy.obs_horizon, policy.normalizer)
+        self.value.to(policy.device)
         self.value_optimizer = ClippedOptimizer(self.value.net.parameters(), cfg.lr, cfg.grad_clip)
         self.rule = EnsembleAggregation(cfg.aggregation, cfg.critic.members)
 
@@ -87,7 +89,7 @@ class OfflineCritics(QLearner, Trainable):
             PluginError: Gradients were not finite for long.
         """
         found = self.learn(self.replay.sample(self.cfg.minibatch, self.generator))
-        return {name: float(value.detach()) for name, value in found.items()}
+        return read(found)
 
     @abstractmethod
     def learn(self, batch: Transitions) -> dict[str, Tensor]:

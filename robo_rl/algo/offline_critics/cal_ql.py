@@ -90,7 +90,7 @@ class CalQl(OfflineCritics):
         """Log-mean-exp of Q (M, B) over policy chunks and random chunks."""
         own = self.policy_actions.all(batch.row)
         reach = (self.num_random_actions, *own.shape[1:])
-        drawn = torch.rand(reach, generator=self.generator).to(own)
+        drawn = torch.rand(reach, generator=self.generator, device=self.generator.device).to(own)
         chunks = torch.cat([own, self.low + drawn * (self.high - self.low)])
         many = seen.repeat(len(chunks), 1)
         values = self.critic.values_from_features(many, chunks.flatten(0, 1)).unflatten(

@@ -46,14 +46,14 @@ class TdCritics(QLearner):
         )
         self.rule = critics.rule
 
-    def step(self, batch: Transitions, ahead: Tensor, generator: torch.Generator) -> float:
+    def step(self, batch: Transitions, ahead: Tensor, generator: torch.Generator) -> Tensor:
         """Take one step towards TD targets with bootstrap values ``ahead`` (B,); returns the loss.
 
         Raises:
             PluginError: Gradients were not finite for long.
         """
         judged = batch._replace(act=batch.act_with_masked_tail(generator))
-        return float(self.td_step(judged, ahead))
+        return self.td_step(judged, ahead)
 
     def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Q(o, a) of chunks (B, H, A) in network units, by the offline critics' rule: (B,)."""

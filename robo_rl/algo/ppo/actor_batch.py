@@ -55,13 +55,15 @@ class ActorBatch(NamedTuple):
         )
 
 
-def embed_units(policy: DenoisingPolicy, data: ActorBatch, row: Tensor, terms: int) -> Tensor:
-    """Return embeddings (R·terms, C) of units' observations; each observation is encoded once."""
-    rows, place = row.unique(return_inverse=True)
-    shared = len(rows) < len(row)
-    embedding = policy.encode({name: o[rows if shared else row] for name, o in data.obs.items()})
-    embedding = embedding.index_select(0, place) if shared else embedding
-    return embedding.repeat_interleave(terms, dim=0)
+def embed_units(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tensor:
+    """Embeddings (R·J, C) of units' observations; each observation is encoded once."""
+    rows, place = units.row, None
+    if not units.distinct:
+        rows, inverse = units.row.unique(return_inverse=True)
+        rows, place = (rows, inverse) if len(rows) < len(inverse) else (units.row, None)
+    embedding = policy.encode({name: o[rows] for name, o in data.obs.items()})
+    embedding = embedding if place is None else embedding.index_select(0, place)
+    return embedding.repeat_interleave(units.k.shape[1], dim=0)
 
 
 def unit_kernel(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Kernel:
@@ -71,7 +73,7 @@ def unit_kernel(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Kern
     """
     terms = units.k.shape[1]
     rows, k = units.row.repeat_interleave(terms), units.k.flatten()
-    kernel = policy.kernel(embed_units(policy, data, units.row, terms), k, data.x[rows, k])
+    kernel = policy.kernel(embed_units(policy, data, units), k, data.x[rows, k])
     if data.noise_history is None:
         return kernel
     return policy.correlate_noise(
@@ -134,4 +136,5 @@ def slices(units: Units) -> Iterator[Units]:
     """Yield all units in slices of at most ``ROWS_AT_ONCE`` steps."""
     size = max(1, ROWS_AT_ONCE // units.k.shape[1])
     for start in range(0, len(units.row), size):
-        yield Units(units.row[start : start + size], units.k[start : start + size])
+        part = slice(start, start + size)
+        yield Units(units.row[part], units.k[part], units.distinct)

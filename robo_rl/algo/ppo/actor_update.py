@@ -12,7 +12,7 @@ from robo_rl.algo.on_policy import ActorUpdate
 from robo_rl.algo.ppo.actor_batch import copy_exploration
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
-from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss
+from robo_rl.algo.ppo.surrogate_loss import Figures
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
@@ -102,7 +102,7 @@ class PpoActor(ActorUpdate):
         """
         with autocast(self.cfg.precision, self.policy):
             objective = self._objective(rollout, adv)
-        stats, per_unit = list[SurrogateLoss](), objective.likelihood.units_per_decision
+        stats, per_unit = list[Figures](), objective.likelihood.units_per_decision
         batches = Minibatches(
             objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
         )
@@ -110,7 +110,7 @@ class PpoActor(ActorUpdate):
         def measure(batch: Minibatch) -> tuple[Tensor, float]:
             with autocast(self.cfg.precision, self.policy):
                 found = objective.loss(batch.indices, self._proximal_policy())
-            stats.append(found.all_reduce(batch.weight))
+            stats.append(found.figures(batch.weight))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
             return found.loss, per_unit * stats[-1].kl
@@ -157,7 +157,7 @@ class PpoActor(ActorUpdate):
         return [*self.optimizer.params, *averages]
 
     def _metrics(
-        self, stats: list[SurrogateLoss], per_epoch: int, region: StepRollback
+        self, stats: list[Figures], per_epoch: int, region: StepRollback
     ) -> dict[str, float]:
         """The final KL of the update, and means over its minibatches."""
         last = stats[-per_epoch:]

@@ -55,8 +55,8 @@ class CfmLikelihood:
         act = data.x[:, -1].repeat_interleave(draws, dim=0)
         noise, time = policy.draw_noise(act, generator)
         self._noise, self._time = (v.unflatten(0, (rows, draws)) for v in (noise, time))
-        row, j = torch.arange(rows), torch.arange(draws)
-        self.units = Units(row, j.expand(rows, -1))
+        row, j = (torch.arange(n, device=data.adv.device) for n in (rows, draws))
+        self.units = Units(row, j.expand(rows, -1), distinct=True)
         if cfg.per_sample:
             self.units = Units(row.repeat_interleave(draws), j.repeat(rows)[:, None])
         self._old = self._losses_of_all(policy)
@@ -71,7 +71,7 @@ class CfmLikelihood:
     def _losses(self, policy: MatchingPolicy, units: Units) -> Tensor:
         """ℓ at the units' draws: (R, J)."""
         rows, j = units.row.repeat_interleave(units.k.shape[1]), units.k.flatten()
-        embedding = embed_units(policy, self.data, units.row, units.k.shape[1])
+        embedding = embed_units(policy, self.data, units)
         noise, time = self._noise[rows, j], self._time[rows, j]
         return unit_sums(
             policy.loss_at(embedding, self.data.x[rows, -1], noise, time), self.data, units

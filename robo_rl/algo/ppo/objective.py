@@ -110,7 +110,7 @@ class Objective:
     ) -> None:
         self.cfg, self.policy = cfg, policy
         self.data = ActorBatch.of(rollout, adv)
-        self._steps = policy.trainable_steps.nonzero().flatten()
+        self._steps = policy.trainable_steps.nonzero().flatten().to(adv.device)
         self.likelihood = self._make_likelihood(acted or policy, rollout, generator)
         self._anchor = None
         if cfg.regularization.enabled:
@@ -165,21 +165,17 @@ class Objective:
 
     def _with_extras(self, found: SurrogateLoss, scored: LogRatios, pick: Tensor) -> SurrogateLoss:
         """Add the entropy bonus and the regularizers."""
-        loss, extras = found.loss, dict[str, float]()
+        loss, extras = found.loss, dict[str, Tensor]()
         if scored.kernel is not None and self.cfg.entropy_coef:
             units = self.likelihood.units.select(pick)
             entropy = unit_sums(scored.kernel.entropy(), self.data, units).sum(-1)
             entropy = (entropy / self._terms(units, scored.kernel)).mean()
-            loss, extras["entropy"] = (
-                loss - self.cfg.entropy_coef * entropy,
-                float(entropy.detach()),
-            )
+            loss = loss - self.cfg.entropy_coef * entropy
+            extras["entropy"] = entropy.detach()
         if scored.kernel is not None and self._anchor is not None:
             penalties = self._anchor.penalties(self.policy, scored.kernel, pick)
             loss = loss + self._anchor.total(penalties)
-            extras |= {
-                f"regularization/{name}": float(p.detach().mean()) for name, p in penalties.items()
-            }
+            extras |= {f"regularization/{name}": p.detach().mean() for name, p in penalties.items()}
         return found._replace(loss=loss, extras=extras)
 
     def _terms(self, units: Units, kernel: Kernel | None) -> Tensor | float:

@@ -35,14 +35,21 @@ class RatioMode(StrEnum):
 
 
 class Units(NamedTuple):
-    """Sample units: decision ``row`` (R,) and steps ``k`` (R, J)."""
+    """Sample units.
+
+    Args:
+        row: (R,), the decision of each.
+        k: (R, J), its steps.
+        distinct: Whether no two of them share a decision; one that says no may be so all the same.
+    """
 
     row: Tensor
     k: Tensor
+    distinct: bool = False
 
     def select(self, pick: Tensor) -> Units:
-        """Return the units at these indices."""
-        return Units(self.row[pick], self.k[pick])
+        """Some of them, none twice."""
+        return Units(self.row[pick], self.k[pick], self.distinct)
 
 
 def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None) -> Units:
@@ -61,9 +68,9 @@ def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None)
     if mode is RatioMode.SINGLE_STEP:
         if k_star is None:
             raise ConfigError("ratio 'single_step' needs chains with one stochastic step each")
-        return Units(row, k_star[:, None])
+        return Units(row, k_star[:, None], distinct=True)
     if mode is RatioMode.JOINT:
-        return Units(row, steps.expand(rows, -1))
+        return Units(row, steps.expand(rows, -1), distinct=True)
     return Units(row.repeat_interleave(len(steps)), steps.repeat(rows)[:, None])
 
 

@@ -32,10 +32,10 @@ class TrustRegionConfig(NamedTuple):
 
 
 class SurrogateLoss(NamedTuple):
-    """A minibatch's loss and metrics.
+    """A minibatch's loss, and what it says of the update; scalars where the loss is.
 
     Args:
-        loss: Scalar with gradient.
+        loss: With gradient.
         kl: k3 estimate of a unit's KL to the acting policy, E[(r − 1) − ln r] (Schulman 2020).
         clip_fraction: Share of ratios outside the trust region.
         ratio_error: Mean |r − 1| to the acting policy.
@@ -43,25 +43,28 @@ class SurrogateLoss(NamedTuple):
     """
 
     loss: Tensor
+    kl: Tensor
+    clip_fraction: Tensor
+    ratio_error: Tensor
+    extras: dict[str, Tensor]
+
+    def figures(self, share: float = 1.0) -> Figures:
+        """Its numbers over the minibatches of all processes, of which this one's is a share."""
+        scalars = [self.kl, self.clip_fraction, self.ratio_error, *self.extras.values()]
+        numbers = torch.stack([each.detach().double() for each in scalars]).cpu()
+        if rank_info().world_size > 1:
+            numbers = all_reduce_sum(share * numbers)
+        kl, clip_fraction, ratio_error, *extras = numbers.tolist()
+        return Figures(kl, clip_fraction, ratio_error, dict(zip(self.extras, extras, strict=True)))
+
+
+class Figures(NamedTuple):
+    """The numbers of a ``SurrogateLoss``, as the host has them."""
+
     kl: float
     clip_fraction: float
     ratio_error: float
     extras: dict[str, float]
-
-    def all_reduce(self, share: float) -> SurrogateLoss:
-        """Sum the metrics over all processes, this one weighted by its share of the minibatch."""
-        if rank_info().world_size == 1:
-            return self
-        kl, clipped, error, *extras = all_reduce_sum(
-            share
-            * torch.tensor(
-                [self.kl, self.clip_fraction, self.ratio_error, *self.extras.values()],
-                dtype=torch.float64,
-            )
-        ).tolist()
-        return SurrogateLoss(
-            self.loss, kl, clipped, error, dict(zip(self.extras, extras, strict=True))
-        )
 
 
 def surrogate(
@@ -98,9 +101,9 @@ def surrogate(
         raw = log_ratio.exp()
         return SurrogateLoss(
             loss,
-            kl=float((raw - 1.0 - log_ratio).mean()),
-            clip_fraction=float(outside.float().mean()),
-            ratio_error=float((raw - 1.0).abs().mean()),
+            kl=(raw - 1.0 - log_ratio).mean(),
+            clip_fraction=outside.float().mean(),
+            ratio_error=(raw - 1.0).abs().mean(),
             extras={},
         )
 

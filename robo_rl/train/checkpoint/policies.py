@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from robo_rl.core.errors import ConfigError
@@ -23,14 +24,14 @@ def save_policy(directory: Path, policy: DenoisingPolicy) -> Path:
     return directory
 
 
-def load_policy(directory: Path) -> DenoisingPolicy:
-    """Load a policy of ``save_policy`` in evaluation mode.
+def load_policy(directory: Path, device: torch.device | str = "cpu") -> DenoisingPolicy:
+    """The policy of ``save_policy`` on a device, in evaluation mode.
 
     Raises:
         CheckpointError: The checkpoint is missing or damaged, or the weights do not fit.
     """
     tensors, meta = checkpoint.load(directory)
-    return policy_from_meta(meta, tensors).eval()
+    return policy_from_meta(meta, tensors).eval().to(device)
 
 
 def weights_digest(module: nn.Module) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from robo_rl.core.stateful import Stateful
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
-from robo_rl.train.checkpoint.progress import Progress, running_mean
+from robo_rl.train.checkpoint.progress import Progress
+from robo_rl.train.checkpoint.running_means import RunningMeans
 from robo_rl.train.checkpoint.series import CheckpointSeries
 
 _EVERY, _SHARES = 100, 20
@@ -22,7 +24,7 @@ def take_steps(
     total: int,
     learner: Stateful,
     generator: torch.Generator,
-    step: Callable[[], dict[str, float]],
+    step: Callable[[], Mapping[str, float | Tensor]],
     *,
     checkpoint_every: int = 1000,
     log_every: int | None = None,
@@ -30,12 +32,12 @@ def take_steps(
     """Take the remaining steps of ``total`` and return the running means of their metrics.
 
     Args:
-        folder: Folder of the checkpoints and ``metrics.jsonl``.
-        what: Label of the progress line.
-        total: Number of steps in total.
-        learner: Learner that ``step`` trains.
-        generator: Source of all random draws of ``step``.
-        step: Takes one step and returns its metrics.
+        folder: Where checkpoints and ``metrics.jsonl`` lie, its own.
+        what: What it is called while it runs.
+        total: Steps in all.
+        learner: Trained by ``step``.
+        generator: All that ``step`` draws from.
+        step: One step; returns its figures, the same names each time; scalars may be on a GPU.
         checkpoint_every: Steps between checkpoints.
         log_every: Steps between lines of ``metrics.jsonl``; by default a twentieth of ``total``, at
             most 100.
@@ -43,28 +45,27 @@ def take_steps(
     Raises:
         Interrupted: A signal arrived; all finished steps are saved.
     """
-    series, done, means = CheckpointSeries(folder / "ckpt"), 0, dict[str, float]()
+    series = CheckpointSeries(folder / "ckpt", device=generator.device.type)
+    done, means = 0, RunningMeans()
     if (state := series.load_latest()) is not None:
         learner.load_state_dict(state["learner"])
         generator.set_state(state["generator"])
-        done, means = state["done"], state["means"]
+        done, means = state["done"], RunningMeans(state["means"])
     log = MetricsLogger(folder / "metrics.jsonl")
     log.truncate_after(done)
     every = log_every or max(1, min(_EVERY, total // _SHARES))
 
     def save() -> None:
         kept = {"learner": learner.state_dict(), "generator": generator.get_state()}
-        series.save(done, kept | {"done": done, "means": means})
+        series.save(done, kept | {"done": done, "means": means.read()})
 
     with Progress(total, what, "steps") as progress, between_updates() as pause:
         while done < total:
-            found, done = step(), done + 1
-            means = {
-                name: running_mean(means.get(name, float("nan")), x) for name, x in found.items()
-            }
+            means.add(step())
+            done += 1
             if done % every == 0 or done == total:
-                log.log({"step": done, **means})
-                progress.update(done, **means)
+                log.log({"step": done, **means.read()})
+                progress.update(done, **means.read())
             due = done % checkpoint_every == 0 or done == total
             pause.checkpoint(save, due=due, kept=f"{done:,} steps of '{what}'")
-    return means
+    return means.read()

@@ -13,6 +13,7 @@ from robo_rl.core.errors import CheckpointError, Notice
 from robo_rl.train.checkpoint.files import Checkpoint, load, save
 from robo_rl.train.checkpoint.pytree import flatten, unflatten
 
+_HOST = "cpu"
 _NUMBERED = re.compile(r"\d{6,}")
 
 
@@ -48,12 +49,13 @@ class CheckpointSeries:
     """Numbered checkpoints of a training run, of which the last few are kept.
 
     Args:
-        root: Directory of the checkpoints, ``runs/…/ckpt``; only one process may write there.
-        keep: Number of kept checkpoints, at least 2, so that one remains if the newest is damaged.
+        root: Directory of them all, ``runs/…/ckpt``; one process at a time writes there.
+        keep: How many to keep; at least 2, so that there is one to go back to.
+        device: Type of that on which the run computes. Its random streams cannot go on on another.
     """
 
-    def __init__(self, root: Path, keep: int = 3) -> None:
-        self.root, self.keep = Path(root), max(keep, 2)
+    def __init__(self, root: Path, keep: int = 3, device: str = _HOST) -> None:
+        self.root, self.keep, self.device = Path(root), max(keep, 2), device
 
     def save(self, step: int, state: Any) -> Path:
         """Save nested state (see ``pytree.flatten``) as number ``step``.
@@ -64,7 +66,7 @@ class CheckpointSeries:
         if self.root.is_dir():
             remove_temporary(self.root)
         tensors, meta = flatten(state)
-        path = save(self.root / f"{step:06d}", tensors, {"state": meta})
+        path = save(self.root / f"{step:06d}", tensors, {"state": meta, "device": self.device})
         for old in _numbered(self.root)[: -self.keep]:
             with contextlib.suppress(OSError):  # a checkpoint that remains does no harm
                 discard(old)
@@ -74,10 +76,22 @@ class CheckpointSeries:
         """Return the state of the newest readable checkpoint; None without checkpoints.
 
         Raises:
-            CheckpointError: There are checkpoints, and none can be read.
+            CheckpointError: There are checkpoints, and none can be read, or the newest is of a run
+                on another device.
         """
         found = latest(self.root)
-        return None if found is None else unflatten(found[1].tensors, found[1].meta.get("state"))
+        if found is None:
+            return None
+        path, (tensors, meta) = found
+        if (device := meta.get("device", _HOST)) != self.device:
+            raise CheckpointError(
+                "was made on another device, whose random numbers only that one has",
+                where=path,
+                expected=self.device,
+                found=device,
+                hint=f"go on with device={device}, or give the run another name=…",
+            )
+        return unflatten(tensors, meta.get("state"))
 
 
 def _numbered(root: Path) -> list[Path]:

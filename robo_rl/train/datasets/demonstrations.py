@@ -29,7 +29,9 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
         return
     if not algo.takes_demonstrations:
         return
-    data = WindowDataset(context.dataset(), policy.obs_horizon, policy.horizon)
+    data = WindowDataset(
+        context.dataset(), policy.obs_horizon, policy.horizon, device=policy.device
+    )
     algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
 
 

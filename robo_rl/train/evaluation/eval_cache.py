@@ -36,7 +36,8 @@ class EvalCache:
         folders: Folders of the stage that evaluates, and of the stages before it.
         policy: The policy under evaluation.
         protocol: Episodes and seeds.
-        protocol_hash: Hash of all that defines the evaluation.
+        protocol_hash: Of all that fixes the world.
+        device: Type of that on which the policy acts, whose noise is its own.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class EvalCache:
         policy: DenoisingPolicy,
         protocol: EvalProtocol,
         protocol_hash: str,
+        device: str = "cpu",
     ) -> None:
         self._protocol, self._hash = protocol, protocol_hash
         fixed = {
@@ -52,6 +54,7 @@ class EvalCache:
             "weights": weights_digest(policy),
             "protocol": protocol_hash,
             "versions": versions(),
+            **({} if device == "cpu" else {"device": device}),
         }
         self.paths = [folder / FOLDER / f"{digest(fixed)}.json" for folder in folders]
 

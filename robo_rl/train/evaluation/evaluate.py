@@ -190,7 +190,7 @@ def evaluate(
         env = ChunkEnv(
             make_env(num_envs), obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0
         )
-        generator = make_generator("eval-noise", protocol.seed, wave)
+        generator = make_generator("eval-noise", protocol.seed, wave, device=env.device)
         try:
             waves.append(_whole_wave(act, env, derive("eval", protocol.seed, wave), generator))
         finally:
@@ -230,10 +230,10 @@ def _whole_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) 
 def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) -> _Wave:
     """Run one episode in every env; finished envs are stepped, uncounted, until all have ended."""
     obs = env.reset(seed)
-    running = torch.ones(env.num_envs, dtype=torch.bool)
+    running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     success = torch.zeros_like(running)
-    returns = torch.zeros(env.num_envs)
-    lengths = torch.zeros(env.num_envs, dtype=torch.int64)
+    returns = torch.zeros(env.num_envs, device=env.device)
+    lengths = torch.zeros(env.num_envs, dtype=torch.int64, device=env.device)
     lost, died = torch.zeros_like(running), torch.zeros_like(running)
     while bool(running.any()):
         step = env.step(act(obs, generator))
@@ -244,4 +244,4 @@ def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) ->
         died |= running & (step.metrics.get("worker_restarts", returns * 0.0) > 0)
         running &= ~(step.terminated | step.truncated)
         obs = step.obs
-    return _Wave(success, returns, lengths, lost, died)
+    return _Wave(*(each.cpu() for each in (success, returns, lengths, lost, died)))

@@ -108,7 +108,7 @@ def record_trajectories(
     """
     filmed = TrajectoryRecorderEnv(env)
     chunks = ChunkEnv(filmed, obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0)
-    generator = make_generator("film-noise", seed)
+    generator = make_generator("film-noise", seed, device=env.device)
     obs = chunks.reset(derive("film", seed))
     while bool(filmed.running.any()):
         obs = chunks.step(act(obs, generator)).obs

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, cast
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
+import torch
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.api.env import VecEnv
 from robo_rl.api.task import Task
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
+from robo_rl.core.device import PATTERN, find_device
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.env.device_transfer import to_host
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
+from robo_rl.train.pipeline.placement import on_device
 from robo_rl.train.pipeline.preflight import find_problems
 from robo_rl.train.pipeline.stage_traits import StageTraits
 
@@ -32,6 +42,8 @@ def _named(stages: Any) -> Any:
         for label, fields in labelled.items()
     }
 
+
+HOST = torch.device("cpu")
 
 HAS_RUN = {"has_run": True}
 """Validation context of a finished experiment: the preflight is skipped."""
@@ -66,15 +78,18 @@ class Launch(ConfigModel):
 class Experiment(ConfigModel):
     """A staged experiment, the input of ``robo-rl run``.
 
-    ``stages`` run in the order in which they are written. A stage that occurs twice has a label and
-    sets its ``name``. ``waive`` maps a stage to the reason for waiving its failed gate. The reason
-    is recorded in all reports and in the bundle.
+    ``stages`` run in the order in which they are written; a stage that comes twice has a label and
+    says its ``name``. ``waive`` maps a stage to the reason why its failed gate is passed over; the
+    reason is kept down to the bundle. ``device`` is where policies, critics and buffers are:
+    ``cpu``, ``cuda:N``, or ``auto`` for a GPU where there is one; what simulates is the env's.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
     """Folder of the run."""
     seed: int = Field(default=0, ge=0)
     """Seed from which every random stream is derived."""
+    device: str = Field(default="auto", pattern=PATTERN)
+    """Device of policies, critics and buffers: ``cpu``, ``cuda:N``, or ``auto``, a GPU if there is one."""
     task: Annotated[Component[Task], component("tasks")] | None = None
     """Task, for an env that runs tasks."""
     env: Annotated[Component[VecEnv], component("envs")] = default("sim")
@@ -91,6 +106,21 @@ class Experiment(ConfigModel):
     """Label → reason for waiving a failed gate of that stage."""
     launch: Launch = Launch()
     """Processes that train together."""
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_device(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A config that does not say where it computes stays what it is."""
+        body: dict[str, Any] = handler(self)
+        return {k: v for k, v in body.items() if (k, v) != ("device", "auto")}
+
+    @property
+    def place(self) -> torch.device:
+        """The device of ``device``.
+
+        Raises:
+            DeviceError: There is no such device.
+        """
+        return find_device(self.device)
 
     @model_validator(mode="after")
     def _stages_can_do_their_work(self, info: ValidationInfo) -> Experiment:
@@ -111,13 +141,13 @@ class Experiment(ConfigModel):
             elif not self.stages[label].cls.waivable:
                 yield f"stage '{label}' leaves nothing behind when it fails"
 
-    def make_env(self, num_envs: int) -> VecEnv:
-        """Make the env of single steps, with tensors on the CPU, where the learners are.
+    def make_env(self, num_envs: int, device: torch.device = HOST) -> VecEnv:
+        """The env of single steps, as seen from a device; by default the processor's.
 
         An env that runs tasks is given the task.
         """
         task = () if self.task is None else (self.task.build(),)
-        return to_host(self.env.build(*task, num_envs))
+        return on_device(self.env.build(*task, num_envs), device)
 
     def capacity(self) -> int | None:
         """Return the number of envs that fit the simulator's device; None without a limit."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 from robo_rl.config.models import ConfigTree, compose, to_yaml, validate
 from robo_rl.config.provenance import machine_info, versions
 from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
+from robo_rl.core.device import find_device
 from robo_rl.core.errors import CheckpointError, ConfigError, GateError
 from robo_rl.core.file_lock import lock_file
 from robo_rl.distributed.process_group import joined_processes, single_process
@@ -60,13 +61,15 @@ def run_experiment(
         in processes that assist the first (``multi_process``).
 
     Raises:
-        ConfigError: The experiment does not validate, or the directory holds another run.
+        ConfigError: The experiment does not validate, or the directory holds a run of another.
+        DeviceError: Its device is not there.
         GateError: A stage did not pass; those before it are kept.
         CheckpointError: A file cannot be written or is damaged, or another process uses the run.
         ParallelError: A process of the same launch is gone.
     """
     tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
     checked = validate(tree, Experiment, run_until(until))
+    find_device(checked.device)
     directory = out / checked.name
     labels = _upto(checked, until)
     with joined_processes() as ranks:
@@ -259,6 +262,14 @@ def _kept(
 
 
 def _other(place: Path, experiment: Experiment) -> ConfigError:
+    if (device := _made_elsewhere(place, experiment)) is not None:
+        return ConfigError(
+            "holds a stage that was made on another device",
+            where=place,
+            expected=experiment.place.type,
+            found=device,
+            hint=f"go on with device={device}, or give the run another name=…",
+        )
     config, stages = place.parent / "config.yaml", experiment.stages.items()
     heeded = [label for label, stage in stages if not stage.cls.stops]
     return ConfigError(
@@ -267,6 +278,16 @@ def _other(place: Path, experiment: Experiment) -> ConfigError:
         found=changed_settings(config, experiment.model_dump(mode="json"), heeded=heeded),
         hint="give the run another name=…, or remove the directory",
     )
+
+
+def _made_elsewhere(place: Path, experiment: Experiment) -> str | None:
+    """The type of device on which the same settings made a stage; None where they did not."""
+    folders = [stage_folder(index, label) for index, label in enumerate(experiment.stages)]
+    if place.name not in folders:
+        return None
+    made, index = (place / MARK).read_text(), folders.index(place.name)
+    others = {"cpu", "cuda"} - {experiment.place.type}
+    return next((x for x in others if stage_digest(experiment, index, x) == made), None)
 
 
 def _elsewhere(place: Path, changed: str) -> ConfigError:

@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -27,11 +28,13 @@ from robo_rl.train.evaluation.evaluate import (
     protocol_digest,
 )
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.experiment import HOST, Experiment
 from robo_rl.train.pipeline.stage_traits import StageTraits, missing_artifact
 from robo_rl.train.pipeline.world_digest import World, world_of
 
 if TYPE_CHECKING:
+    import torch
+
     from robo_rl.data.store.zarr_store import ZarrStore
 
 REPORT = "report.json"
@@ -131,6 +134,15 @@ class Context:
         return self.experiment.seed
 
     @property
+    def device(self) -> torch.device:
+        """Where policies, critics and buffers are.
+
+        Raises:
+            DeviceError: There is no such device.
+        """
+        return self.experiment.place
+
+    @property
     def waiver(self) -> str | None:
         """Reason for waiving this stage's gate; None without a waiver."""
         return self.experiment.waive.get(self.directory.name.partition("-")[2])
@@ -200,6 +212,7 @@ class Context:
             protocol: Evaluation protocol; None for the experiment's.
         """
         protocol, cfg = protocol or self.experiment.eval, self.experiment.policy.cfg
+        device = who.device if isinstance(who, DenoisingPolicy) else HOST
         if not isinstance(who, ActingPolicy | DenoisingPolicy):
             who = ActingPolicy(who, cfg.obs_horizon, cfg.exec_horizon)
         settings, world = self.experiment.world(), world_of(self.experiment)
@@ -207,13 +220,13 @@ class Context:
         known = None
         if self.caches_evaluations and isinstance(who, DenoisingPolicy):
             folders = [self.directory, *(place for place, _ in reversed(self.earlier))]
-            known = EvalCache(folders, who, protocol, fixed)
+            known = EvalCache(folders, who, protocol, fixed, device.type)
             if (found := known.read()) is not None:
                 return found
         with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:
             result = evaluate(
                 who.act,
-                self.experiment.make_env,
+                partial(self.experiment.make_env, device=device),
                 protocol,
                 obs_horizon=who.obs_horizon,
                 exec_horizon=who.exec_horizon,
@@ -267,14 +280,16 @@ def stage_world(experiment: Experiment, index: int) -> World:
     return world_of(experiment) if depends else {}
 
 
-def stage_digest(experiment: Experiment, index: int) -> str:
-    """Return the hash of all settings on which a stage's result depends, up to this stage.
+def stage_digest(experiment: Experiment, index: int, device: str = "") -> str:
+    """Hash of all settings that a stage's result depends on: those read, up to this stage.
 
-    Equal digests mean equal results in one world (``world_digest``), also of two experiments, for
-    the same number of shards (``online.shards``). Names, the number of processes and waivers do not
-    count. Waivers of stages without ``stops`` do, because they change the result.
+    Equal digests mean equal results in one world (``world_digest``), also of two experiments, in as
+    many parts (``online.shards``).
+    Names, how many processes there are, and waivers are left out, but for waivers of stages that
+    decide by them what goes on. The type of the device counts, the experiment's own or another one;
+    that of the processor is not said.
     """
-    everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages"}
+    everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages", "device"}
     upto = list(experiment.stages.values())[: index + 1]
     read = [stage.cls.reads for stage in upto]
     fields = {name for names in read for name in (everything if names is None else names)}
@@ -286,5 +301,7 @@ def stage_digest(experiment: Experiment, index: int) -> str:
         for label in labels
         if label in experiment.waive and not experiment.stages[label].cls.stops
     ]
-    rest = {"waived": waived} if waived else {}
+    rest: dict[str, Any] = {"waived": waived} if waived else {}
+    if (kind := device or experiment.place.type) != HOST.type:
+        rest["device"] = kind
     return digest({"experiment": body, "stages": stages[: index + 1], **rest})

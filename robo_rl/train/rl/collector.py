@@ -5,6 +5,7 @@ Shapes: T decisions, B envs, K denoising steps, H horizon, A act_dim.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from robo_rl.api.env import REW_PART, Branchable
 from robo_rl.core.seeding import derive
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
+from robo_rl.optim.scalars import numbers
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain, PreviousNoise
 from robo_rl.policy.correlation import zero_previous_noise
@@ -34,10 +36,10 @@ class Collector:
         self.env, self.generator, self.single_step = env, generator, single_step
         self.env_steps = self.seed = 0
         self.obs: dict[str, Tensor] = {}
-        self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool)
+        self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
         self.previous_noise: PreviousNoise | None = None
-        self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs)
-        self.cohorts = Cohorts(env.num_envs)
+        self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs, env.device)
+        self.cohorts = Cohorts(env.num_envs, env.device)
 
     def start(self, seed: int) -> None:
         """Start new episodes in all envs."""
@@ -61,11 +63,7 @@ class Collector:
             counts decisions that training ignores. ``lost_…`` counts decisions in which an env
             reports that it left something out. ``cohorts`` reports the episodes.
         """
-        builder, counts, earned = (
-            RolloutBuilder(),
-            {"invalid_decisions": 0.0},
-            {"rew_per_step": 0.0},
-        )
+        builder, counts, earned = RolloutBuilder(), Sums(), Sums()
         self.previous_noise = self._past(policy)
         carried = None if self.previous_noise is None else self.previous_noise.noise
         for _ in range(decisions):
@@ -80,16 +78,16 @@ class Collector:
             self.succeeded &= ~over
             self.jerk.update(act[:, : self.env.exec_horizon], step.num_exec, over)
             self.previous_noise = None if past is None else chain.as_previous(~over)
-            counts = _added(counts, _troubles(step))
-            earned = _added(earned, _earned(step))
+            counts.add(_troubles(step))
+            earned.add(_earned(step))
             self.obs = step.obs
             if self._enough():
                 break
         rollout = builder.finish(self.obs, carried)
         steps = int(rollout.num_exec.sum())
         self.env_steps += steps
-        means = {name: total / max(steps, 1) for name, total in earned.items()}
-        return rollout, {**means, **counts, "jerk": self.jerk.pop_mean()}
+        means = {name: total / max(steps, 1) for name, total in earned.pop().items()}
+        return rollout, {**means, **counts.pop(), "jerk": self.jerk.pop_mean()}
 
     def finish_block(self) -> EpisodeOutcomes:
         """Close the block of episodes; see ``Cohorts.finish_block``."""
@@ -116,7 +114,7 @@ class Collector:
         if not policy.correlation.enabled:
             return None
         size = policy.num_steps, policy.horizon, policy.act_spec.size
-        return self.previous_noise or zero_previous_noise(self.env.num_envs, *size)
+        return self.previous_noise or zero_previous_noise(self.env.num_envs, *size, self.env.device)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the env, the policy noise and the counters."""
@@ -138,31 +136,49 @@ class Collector:
         """
         self.generator.set_state(state["generator"])
         self.env_steps, self.seed = state["env_steps"], state["seed"]
-        self.succeeded = state["succeeded"]
+        self.succeeded = state["succeeded"].to(self.env.device)
         self.cohorts.load_state_dict(state["cohorts"])
         if state["env"] is None:
             self.start(derive("continue", self.seed, self.env_steps))
         else:
-            self.obs = self.env.restore(state["env"])
-            self.previous_noise = None if state["past"] is None else PreviousNoise(**state["past"])
+            history = state["env"]["history"].items()
+            here = {name: seen.to(self.env.device) for name, seen in history}
+            self.obs = self.env.restore({**state["env"], "history": here})
+            past = state["past"] or {}
+            noise = {name: tensor.to(self.env.device) for name, tensor in past.items()}
+            self.previous_noise = PreviousNoise(**noise) if noise else None
             self.jerk.load_state_dict(state["jerk"])
 
 
-def _added(totals: dict[str, float], more: dict[str, float]) -> dict[str, float]:
-    return {name: totals.get(name, 0.0) + more.get(name, 0.0) for name in {**totals, **more}}
+class Sums:
+    """Sums of scalars by name, which are brought to the host together."""
+
+    def __init__(self) -> None:
+        self._seen: defaultdict[str, list[Tensor]] = defaultdict(list)
+
+    def add(self, scalars: dict[str, Tensor]) -> None:
+        """Take in some."""
+        for name, scalar in scalars.items():
+            self._seen[name].append(scalar)
+
+    def pop(self) -> dict[str, float]:
+        """The sums since they were last taken."""
+        seen, self._seen = self._seen, defaultdict(list)
+        values = iter(numbers([scalar for scalars in seen.values() for scalar in scalars]))
+        return {name: sum(next(values) for _ in scalars) for name, scalars in seen.items()}
 
 
-def _earned(step: ChunkStep) -> dict[str, float]:
+def _earned(step: ChunkStep) -> dict[str, Tensor]:
     """Return the reward summed over envs, and its parts."""
     parts = {name: value for name, value in step.metrics.items() if name.startswith(REW_PART)}
-    return {name: float(x.sum()) for name, x in {"rew_per_step": step.rew_sum, **parts}.items()}
+    return {name: x.sum() for name, x in {"rew_per_step": step.rew_sum, **parts}.items()}
 
 
-def _troubles(step: ChunkStep) -> dict[str, float]:
+def _troubles(step: ChunkStep) -> dict[str, Tensor]:
     """Return the number of envs with invalid decisions and with each kind of loss."""
     lost = {name: value for name, value in step.metrics.items() if name.startswith("lost_")}
     counts = {"invalid_decisions": ~step.valid, **{name: value > 0 for name, value in lost.items()}}
-    return {name: float(count.sum()) for name, count in counts.items()}
+    return {name: count.sum() for name, count in counts.items()}
 
 
 def _columns(chain: Chain, step: ChunkStep, past: PreviousNoise | None) -> dict[str, Tensor]:

@@ -77,8 +77,11 @@ def make_collector(
     """
     make = _maker(context, policy, algo, num_envs // split.total)
     if split.total == 1 and not sharded:
-        return make(make_generator("explore", context.seed))
-    return ShardedCollector(split, lambda part: make(make_generator("explore", context.seed, part)))
+        return make(make_generator("explore", context.seed, device=policy.device))
+    return ShardedCollector(
+        split,
+        lambda part: make(make_generator("explore", context.seed, part, device=policy.device)),
+    )
 
 
 def _maker(
@@ -86,7 +89,7 @@ def _maker(
 ) -> Callable[[torch.Generator], Collector]:
     def make(generator: torch.Generator) -> Collector:
         env = ChunkEnv(
-            context.experiment.make_env(num_envs),
+            context.experiment.make_env(num_envs, policy.device),
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             gamma=context.experiment.gamma,

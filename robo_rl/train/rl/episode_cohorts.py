@@ -35,18 +35,20 @@ class Cohorts(Stateful):
 
     Args:
         num_envs: B.
+        device: Where the env's tensors are.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("block", "running", "start_block", "ended")
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(self, num_envs: int, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
         self.block = 0
-        self.running = torch.zeros(num_envs, dtype=torch.float64)
+        self.running = torch.zeros(num_envs, dtype=torch.float64, device=device)
         self.restart()
 
     def restart(self) -> None:
         """Begin an episode in every env; running episodes are not counted."""
-        self.start_block = torch.full((len(self.running),), self.block)
+        self.start_block = torch.full_like(self.running, self.block, dtype=torch.int64)
         self.running.zero_()
         self.ended = torch.zeros(0, 3, dtype=torch.float64)
 
@@ -67,16 +69,32 @@ class Cohorts(Stateful):
         """
         self.running += rew
         counted = over & ~lost & (self.start_block >= 0)
-        columns = (self.start_block, succeeded, self.running)
-        rows = torch.stack([column[counted].double() for column in columns], dim=1)
-        self.ended = torch.cat([self.ended, rows])
-        self.running[over] = 0.0
-        self.start_block[over] = self.block
+        columns = (self.start_block, succeeded, self.running, counted)
+        self._new.append(torch.stack([column.double() for column in columns], dim=1))
+        self.running = torch.where(over, 0.0, self.running)
+        self.start_block = torch.where(over, self.block, self.start_block)
+
+    @property
+    def ended(self) -> Tensor:
+        """Block, success and return (E, 3) of the episodes that have ended, on the CPU."""
+        if self._new:
+            new = torch.cat(self._new).cpu()
+            self.ended = torch.cat([self._ended, new[new[:, 3] > 0, :3]])
+        return self._ended
+
+    @ended.setter
+    def ended(self, rows: Tensor) -> None:
+        self._ended, self._new = rows, list[Tensor]()
 
     def finish_block(self) -> EpisodeOutcomes:
         """End the block; return the episodes of all cohorts in which no episode is running."""
         oldest = torch.where(self.start_block < 0, self.block, self.start_block).min()
-        done = self.ended[:, 0] < oldest
-        finished, self.ended = self.ended[done], self.ended[~done]
+        ended = self.ended
+        done = ended[:, 0] < int(oldest)
+        finished, self.ended = ended[done], ended[~done]
         self.block += 1
         return EpisodeOutcomes(finished[:, 1] > 0, finished[:, 2])
+
+    def _loaded(self) -> None:
+        self.running = self.running.to(self.device)
+        self.start_block = self.start_block.to(self.device)

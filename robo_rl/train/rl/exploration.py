@@ -75,4 +75,4 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
     if policy.reference_net is not None:
         other.freeze_reference()
         cast(nn.Module, other.reference_net).load_state_dict(policy.reference_net.state_dict())
-    return other.eval()
+    return other.eval().to(policy.device)

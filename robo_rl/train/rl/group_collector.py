@@ -15,7 +15,7 @@ from robo_rl.core.seeding import derive
 from robo_rl.data.rollout import Rollout
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.rl.collector import Collector
+from robo_rl.train.rl.collector import Collector, Sums
 
 
 class GroupCollector(Collector):
@@ -54,9 +54,10 @@ class GroupCollector(Collector):
         self._begin_count()
         limit = math.ceil(self.env.max_episode_steps / self.env.exec_horizon)
         rollout, stats = super().collect(policy, limit)
-        self.cohorts.start_block[:] = self.cohorts.block + 1  # no episode is running
-        self.env_steps += self._idle_steps
-        stats["invalid_decisions"] -= self._idle
+        self.cohorts.start_block[:] = self.cohorts.block + 1  # no episode is under way
+        idle = self._idle.pop()
+        self.env_steps += int(idle["steps"])
+        stats["invalid_decisions"] -= idle["decisions"]
         return rollout, stats
 
     def _next_seed(self) -> int:
@@ -64,8 +65,8 @@ class GroupCollector(Collector):
         return derive("groups", self.seed, self.blocks)
 
     def _begin_count(self) -> None:
-        self._alive = torch.ones(self.env.num_envs, dtype=torch.bool)
-        self._idle, self._idle_steps = 0, 0
+        self._alive = torch.ones(self.env.num_envs, dtype=torch.bool, device=self.env.device)
+        self._idle = Sums()
 
     def _counted(self, step: ChunkStep) -> ChunkStep:
         """Mask the step of envs that have finished their first episode.
@@ -74,8 +75,7 @@ class GroupCollector(Collector):
         unreliable.
         """
         alive = self._alive
-        self._idle += int((~alive).sum())
-        self._idle_steps += int(step.num_exec[~alive].sum())
+        self._idle.add({"decisions": (~alive).sum(), "steps": (step.num_exec * ~alive).sum()})
         self._alive = alive & ~(step.terminated | step.truncated)
         return step._replace(
             rew=torch.where(alive, step.rew, 0.0),

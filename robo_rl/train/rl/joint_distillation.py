@@ -20,6 +20,7 @@ from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.core.stateful import Stateful
 from robo_rl.data.rollout import Rollout
 from robo_rl.distributed.process_group import rank_info, single_process
+from robo_rl.optim.scalars import numbers
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.train.checkpoint.policies import check_distillable
@@ -67,7 +68,7 @@ class JointDistillation(Stateful):
             student = make_one_step_student(policy)
         student.normalizer = policy.normalizer
         self.cfg, self.trainer = cfg, SupervisedTrainer(cfg.optim, student, _ENDLESS)
-        self.generator = make_generator("apprentice", seed)
+        self.generator = make_generator("apprentice", seed, device=policy.device)
 
     @classmethod
     def of(cls, cfg: Config, policy: DenoisingPolicy, seed: int) -> JointDistillation | None:
@@ -91,13 +92,13 @@ class JointDistillation(Stateful):
             ``student_loss``, the mean over the steps, and ``student_s``, their duration in s.
         """
         start, seen = time.perf_counter(), _states(rollout)
-        losses = list[float]()
+        losses = list[Tensor]()
         with single_process():
             for _ in range(self.cfg.steps if len(next(iter(seen.values()))) else 0):
                 student, rows = self.trainer.policy, self.cfg.batch
                 loss = visited_loss(student, policy, seen, rows, self.generator)
                 losses.append(self.trainer.step(loss))
-        mean = sum(losses) / len(losses) if losses else float("nan")
+        mean = sum(numbers(losses)) / len(losses) if losses else float("nan")
         return {"student_loss": mean, "student_s": time.perf_counter() - start}
 
 

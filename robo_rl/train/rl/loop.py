@@ -65,14 +65,14 @@ class Loop(Stateful):
         self.cfg, self.policy, self.seed = cfg, policy, (seed := context.seed)
         self.is_main_process = rank_info().rank == 0
         self.console = Console(stderr=True, quiet=not self.is_main_process)
-        self.series = CheckpointSeries(context.directory / "ckpt")
+        self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
         state = self.series.load_latest()
         self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
         if policy.cfg.finetune_steps and policy.reference_net is None:
             policy.freeze_reference()
         with seeded_initialization("critic", seed):
             mine = self.num_envs // rank_info().world_size
-            self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed))
+            self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed, policy.device))
         _demand_together(self.algo, cfg.algo.name)
         load_demonstrations(self.algo, policy, context)
         load_offline_critics(self.algo, context)
@@ -241,10 +241,10 @@ class Loop(Stateful):
             self.algo.generator.manual_seed(seed)
 
 
-def _stream(seed: int) -> torch.Generator:
+def _stream(seed: int, device: torch.device) -> torch.Generator:
     """Return this process's minibatch stream; the first process's is that of a single process."""
     rank = rank_info().rank
-    return make_generator("minibatch", seed, *((rank,) if rank else ()))
+    return make_generator("minibatch", seed, *((rank,) if rank else ()), device=device)
 
 
 def _demand_together(algo: Algorithm, name: str) -> None:

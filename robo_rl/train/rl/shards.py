@@ -148,7 +148,7 @@ def concat_rollouts(rollouts: Sequence[Rollout], parts: Sequence[int]) -> Rollou
     sizes = [rollout.valid.shape[1] for rollout in rollouts]
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     ended = [
-        rollout.ended + torch.tensor([0, start])
+        rollout.ended + torch.tensor([0, start], device=rollout.ended.device)
         for rollout, start in zip(rollouts, starts, strict=True)
     ]
     shard = [

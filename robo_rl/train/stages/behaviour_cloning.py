@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
+from torch import Tensor
 
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
@@ -85,6 +86,7 @@ class CloneBehaviour(Stage):
             obs_horizon=component.cfg.obs_horizon,
             horizon=component.cfg.horizon,
             only_success=self.cfg.only_success,
+            device=context.device,
         )
         outside = warn_limit_violations(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
@@ -108,7 +110,7 @@ class CloneBehaviour(Stage):
 
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``."""
-        policy = load_policy(context.directory / report.artifacts["policy"])
+        policy = load_policy(context.directory / report.artifacts["policy"], context.device)
         result = context.evaluate(policy, "bc")
         report.update_numbers(result.report_numbers())
         untrained = _untrained(context, policy.obs_spec, policy.act_spec, policy.normalizer)
@@ -125,9 +127,9 @@ class CloneBehaviour(Stage):
     def _train(
         self, directory: Path, trainer: SupervisedTrainer, data: WindowDataset, seed: int
     ) -> float:
-        generator = make_generator("bc", seed)
+        generator = make_generator("bc", seed, device=trainer.policy.device)
 
-        def step() -> dict[str, float]:
+        def step() -> dict[str, Tensor]:
             batch = data.sample(self.cfg.batch, generator)
             return {"loss": trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))}
 
@@ -149,7 +151,8 @@ def _untrained(
 ) -> DenoisingPolicy:
     """Return the experiment's policy with its initial weights."""
     with seeded_initialization("init", context.seed):
-        return context.experiment.policy.build(obs_spec, act_spec, normalizer)
+        policy: DenoisingPolicy = context.experiment.policy.build(obs_spec, act_spec, normalizer)
+    return policy.to(context.device)
 
 
 def learnt_gate(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:

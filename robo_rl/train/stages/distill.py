@@ -85,7 +85,7 @@ class Distill(Stage):
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same start states, and save the student."""
-        teacher = load_policy(context.artifact("policy"))
+        teacher = load_policy(context.artifact("policy"), context.device)
         check_distillable(teacher.cfg, WHY)
         run = _Run(self.cfg, context, teacher)
         loss = run.train(context.directory)
@@ -106,9 +106,11 @@ class Distill(Stage):
 
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``: evaluates the student and its teacher."""
-        student = load_policy(context.directory / report.artifacts["policy"])
+        student = load_policy(context.directory / report.artifacts["policy"], context.device)
         result = context.evaluate(student, "one step")
-        reference = context.evaluate(load_policy(context.artifact("policy")), "teacher")
+        reference = context.evaluate(
+            load_policy(context.artifact("policy"), context.device), "teacher"
+        )
         report.update_numbers({**result.report_numbers(), **reference.report_numbers("teacher_{}")})
         report.gate = comparison_gate(
             "non-inferior to the teacher", result, reference, self.cfg.margin
@@ -133,10 +135,10 @@ class _Run(Stateful):
             student = (
                 make_one_step_student(teacher)
                 if self.joint_student is None
-                else load_policy(self.joint_student).train()
+                else load_policy(self.joint_student, teacher.device).train()
             )
         self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
-        self.generator = make_generator("distill", context.seed)
+        self.generator = make_generator("distill", context.seed, device=teacher.device)
         self.visited: dict[str, Tensor] = {}
         self.env_steps = 0
 
@@ -154,7 +156,7 @@ class _Run(Stateful):
         )
         return means["loss"]
 
-    def step(self) -> dict[str, float]:
+    def step(self) -> dict[str, Tensor]:
         """Take one gradient step, after collecting states at the beginning of a round."""
         if self.trainer.done % self.cfg.steps == 0:
             self._visit()
@@ -168,7 +170,7 @@ class _Run(Stateful):
         policy = self.teacher if self.trainer.done == 0 else self.trainer.ema.module
         number = self.trainer.done // self.cfg.steps
         env = ChunkEnv(
-            self.context.experiment.make_env(self.cfg.num_envs),
+            self.context.experiment.make_env(self.cfg.num_envs, policy.device),
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             gamma=1.0,
@@ -182,3 +184,7 @@ class _Run(Stateful):
             obs = step.obs
         env.close()
         self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
+
+    def _loaded(self) -> None:
+        device = self.teacher.device
+        self.visited = {name: seen.to(device) for name, seen in self.visited.items()}

@@ -9,6 +9,7 @@ The true returns of both policies are measured afterwards, in the units of the g
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -79,7 +80,7 @@ class OfflineRl(Stage):
 
     def run(self, context: Context) -> Report:
         """Train critics and policy, evaluate both policies, and keep one."""
-        old = load_policy(context.artifact("policy"))
+        old = load_policy(context.artifact("policy"), context.device)
         check_trains_all_steps(old)
         self.cfg.algo.cls.check_policy(self.cfg.algo.cfg, old)
         data, apart = self._data(context, old)
@@ -131,22 +132,26 @@ class OfflineRl(Stage):
         store = context.dataset()
         check_policy_specs(store, policy)
         parts = split(len(store.episodes), self.cfg.holdout_fraction, context.seed)
-        data, apart = (
-            WindowDataset(store, policy.obs_horizon, policy.horizon, among=part) for part in parts
-        )
+        sizes = policy.obs_horizon, policy.horizon
+        data = WindowDataset(store, *sizes, among=parts[0], device=policy.device)
+        apart = WindowDataset(store, *sizes, among=parts[1])
         check_outcomes_differ(store, data, apart)
         return data, apart
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
         """Return the replay for critics and algorithm."""
-        replay = Replay(Replay.Config(demo_fraction=1.0))
+        replay = Replay(Replay.Config(demo_fraction=1.0), policy.device)
         replay.add_demonstrations(policy_transitions(data, policy, gamma))
         return replay
 
     def _compare(
         self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
     ) -> tuple[OpeResult, dict[str, Any]]:
-        """Compare both policies on the same resamples and batches, from the same weights."""
+        """The gate: both on the same resamples and batches, from the same weights.
+
+        It is held on the processor.
+        """
+        old, new = (deepcopy(policy).cpu() for policy in (old, new))
         judge = OpeEvaluator(self.cfg, data, old, folder=context.directory, seed=context.seed)
         before, after = judge.estimate("before", old), judge.estimate("after", new)
         values = judge.numbers(before, "value_before") | judge.numbers(after, "value_after")
@@ -159,7 +164,7 @@ class OfflineRl(Stage):
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy
     ) -> tuple[OfflineCritics, dict[str, float]]:
-        generator = make_generator("critics", context.seed)
+        generator = make_generator("critics", context.seed, device=policy.device)
         with seeded_initialization("critics", context.seed):
             critics: OfflineCritics = self.cfg.critics.build(policy, replay, generator)
         found = take_steps(
@@ -176,13 +181,13 @@ class OfflineRl(Stage):
     def _train_policy(
         self, context: Context, replay: Replay, old: DenoisingPolicy, critics: OfflineCritics
     ) -> DenoisingPolicy:
-        generator, steps = make_generator("offline", context.seed), self.cfg.steps
-        inputs = OfflineInputs(old, critics, replay, steps, generator)
+        generator = make_generator("offline", context.seed, device=old.device)
+        inputs = OfflineInputs(old, critics, replay, self.cfg.steps, generator)
         algo: OfflineAlgorithm = self.cfg.algo.build(inputs)
         take_steps(
             context.directory,
             "offline",
-            steps,
+            self.cfg.steps,
             algo,
             generator,
             algo.step,
@@ -211,13 +216,13 @@ def _truths(context: Context, *, accepted: bool) -> dict[str, Any]:
 
     If a refused policy was not saved, its earlier measurement stays in the report.
     """
-    before = context.evaluate(load_policy(context.artifact("policy")), "before")
+    before = context.evaluate(load_policy(context.artifact("policy"), context.device), "before")
     place = context.directory / UNGATED
     found = before.report_numbers("{}_before")
     if not accepted:
         found = {**before.report_numbers(), **found}
     if accepted or place.exists():
-        new = load_policy(place if place.exists() else context.directory / "policy")
+        new = load_policy(place if place.exists() else context.directory / "policy", context.device)
         after = context.evaluate(new, "offline, whatever the gate says")
         found = {
             **(after.report_numbers() if accepted else {}),

@@ -70,8 +70,8 @@ class OnlineRl(Stage):
 
     def assist(self, context: Context) -> Loop:
         """Train the remaining updates together with the other processes."""
-        policy = load_policy(context.artifact("policy"))
         with pinned_resources():
+            policy = load_policy(context.artifact("policy"), context.device)
             run = Loop(
                 self.cfg, context, with_exploration(policy, self.cfg.exploration, context.seed)
             )
@@ -105,12 +105,16 @@ class OnlineRl(Stage):
 
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``: evaluates the policy, the one before RL, and the joint student."""
-        judged = load_policy(context.directory / report.artifacts["policy"])
+        judged = load_policy(context.directory / report.artifacts["policy"], context.device)
         after = context.evaluate(judged, "after RL")
-        reference = context.evaluate(load_policy(context.artifact("policy")), "before RL")
+        reference = context.evaluate(
+            load_policy(context.artifact("policy"), context.device), "before RL"
+        )
         report.update_numbers({**after.report_numbers(), **reference.report_numbers("{}_before")})
         if "joint_student" in report.artifacts:
-            head = load_policy(context.directory / report.artifacts["joint_student"])
+            head = load_policy(
+                context.directory / report.artifacts["joint_student"], context.device
+            )
             report.numbers |= context.evaluate(head, "one step").report_numbers("{}_one_step")
         report.gate = comparison_gate("no worse than before", after, reference, self.cfg.margin)
         return report

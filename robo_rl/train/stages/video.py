@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from copy import deepcopy
 
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.policy.base import DenoisingPolicy
@@ -13,13 +14,13 @@ NUM_ENVS = 4
 
 
 def record_video(context: Context, policy: DenoisingPolicy, name: str) -> dict[str, str]:
-    """Record a video; return {"video": name}, or {} if the env cannot render."""
+    """Film the policy on the processor; returns {"video": name}, or nothing without a renderer."""
     kind = context.experiment.env.cls
     if not (isinstance(kind, type) and issubclass(kind, SimEnv)):
         return {}
     with closing(context.experiment.make_env(NUM_ENVS)) as env:
         made = render_policy_video(
-            policy.act,
+            deepcopy(policy).cpu().act,
             env,
             context.directory / name,
             obs_horizon=policy.obs_horizon,

@@ -1,0 +1,171 @@
+"""A small world, policies and blocks that compute on any device, for runs on two of them.
+
+Shapes: B envs, N rows, To observations of history, T decisions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import Step
+from robo_rl.config.registry import component
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.normalize import Normalizer
+from robo_rl.data.replay import Replay
+from robo_rl.data.rollout import Rollout, RolloutBuilder
+from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.rl.collector import Collector
+
+OBS = ObsSpec(items={"pos": TensorSpec(shape=(3,)), "goal": TensorSpec(shape=(2,))})
+ACT = ActSpec(shape=(2,), rate_hz=20.0, low=(-1.0, -1.0), high=(1.0, 1.0))
+NUM_ENVS, EPISODE = 16, 10
+
+Obs = dict[str, Tensor]
+
+
+class GoalEnv:
+    """Walk to a goal in the plane; all of it on the device, without a word to the host.
+
+    Args:
+        device: Where.
+    """
+
+    num_envs, dt_s, max_episode_steps, obs_spec, act_spec = NUM_ENVS, 0.05, EPISODE, OBS, ACT
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def reset(self, seed: int | None = None) -> Obs:
+        """See ``VecEnv``; the first episodes are of unequal length."""
+        self.generator = generator(self.device, seed or 0)
+        self.pos, self.goal = self._start()
+        self.age = torch.arange(NUM_ENVS, device=self.device) % EPISODE
+        return self._obs()
+
+    def reset_groups(self, size: int, seed: int) -> Obs:
+        """See ``Groupable``."""
+        self.reset(seed)
+        rows = torch.arange(NUM_ENVS, device=self.device) // size * size
+        self.pos, self.goal, self.age = self.pos[rows], self.goal[rows], self.age * 0
+        return self._obs()
+
+    def step(self, act: Tensor) -> Step:
+        """See ``VecEnv``."""
+        self.pos = self.pos + torch.nn.functional.pad(0.1 * act.clamp(-1.0, 1.0), (0, 1))
+        gap = (self.pos[:, :2] - self.goal).norm(dim=1)
+        self.age = self.age + 1
+        success = gap < 0.1
+        truncated, next_obs = (self.age >= EPISODE) & ~success, self._obs()
+        over = success | truncated
+        pos, goal = self._start()
+        self.pos = torch.where(over[:, None], pos, self.pos)
+        self.goal = torch.where(over[:, None], goal, self.goal)
+        self.age = torch.where(over, 0, self.age)
+        metrics = {"success": success.float(), "lost_contacts": 0.0 * gap}
+        valid = torch.ones_like(over)
+        return Step(self._obs(), next_obs, -gap, success, truncated, valid, metrics)
+
+    def close(self) -> None:
+        """See ``VecEnv``."""
+
+    def _start(self) -> tuple[Tensor, Tensor]:
+        drawn = torch.rand(NUM_ENVS, 5, generator=self.generator, device=self.device)
+        return drawn[:, :3], drawn[:, 3:]
+
+    def _obs(self) -> Obs:
+        return {"pos": self.pos.clone(), "goal": self.goal.clone()}
+
+
+def generator(device: torch.device, seed: int = 0) -> torch.Generator:
+    return torch.Generator(device).manual_seed(seed)
+
+
+def make_policy(device: torch.device, family: str = "flow", **fields: Any) -> DenoisingPolicy:
+    """A tiny policy; its first weights are drawn on the CPU."""
+    torch.manual_seed(0)
+    settings = {
+        "name": family,
+        "num_steps": 1 if family == "gaussian" else 4,
+        "horizon": 4,
+        "exec_horizon": 2,
+        "obs_horizon": 2,
+        "net": {"name": "mlp", "width": 32, "depth": 1},
+        **fields,
+    }
+    policy = component("policies").make(settings).build(OBS, ACT, Normalizer.identity(OBS, ACT))
+    return policy.to(device)
+
+
+def observations(device: torch.device, rows: int = 32) -> Obs:
+    """Random histories (N, To, …)."""
+    draws = generator(device, 3)
+    return {
+        name: torch.randn(rows, 2, *spec.shape, generator=draws, device=device)
+        for name, spec in OBS.items.items()
+    }
+
+
+def make_collector(device: torch.device, *, single_step: bool = False) -> Collector:
+    """A collector whose episodes have begun."""
+    env = ChunkEnv(GoalEnv(device), obs_horizon=2, exec_horizon=2, gamma=0.99)
+    collector = Collector(env, generator(device, 5), single_step=single_step)
+    collector.start(1)
+    return collector
+
+
+def make_block(
+    policy: DenoisingPolicy, device: torch.device, *, single_step: bool = False
+) -> Rollout:
+    """T = 8 decisions of one env step each, without a collector."""
+    env, draws, builder = GoalEnv(device), generator(device, 5), RolloutBuilder()
+    obs = _history(env.reset(1))
+    for _ in range(8):
+        with torch.no_grad():
+            chain = policy.sample(obs, draws, single_step=single_step)
+            step = env.step(policy.to_env(chain.act)[:, 0])
+        columns = {
+            "x": chain.x,
+            "log_prob": chain.log_prob[:, :, :2].sum(dim=(2, 3)),
+            "rew": step.rew,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "valid": step.valid,
+            "discount": torch.full_like(step.rew, 0.98),
+            "num_exec": torch.full_like(step.valid, 2, dtype=torch.int64),
+        }
+        if chain.k_star is not None:
+            columns["k_star"] = chain.k_star
+        builder.add(obs, _history(step.next_obs), columns)
+        obs = _history(step.obs)
+    return builder.finish(obs)
+
+
+def make_replay(device: torch.device, rows: int = 64) -> Replay:
+    """Random decisions of four episodes, as demonstrations."""
+    draws, on = generator(device), {"device": device}
+    columns = {
+        f"obs.{name}": torch.randn(rows, 2, *spec.shape, generator=draws, device=device)
+        for name, spec in OBS.items.items()
+    }
+    number = torch.arange(rows, device=device)
+    columns |= {
+        "act": torch.rand(rows, 4, 2, generator=draws, device=device),
+        "rew": torch.rand(rows, generator=draws, device=device),
+        "discount": torch.full((rows,), 0.98, device=device),
+        "terminated": number % 16 == 15,
+        "num_exec": torch.full((rows,), 2, device=device),
+        "next": (number + 1).clamp(max=rows - 1),
+        "decision": torch.ones(rows, dtype=torch.bool, device=device),
+        "human": torch.zeros(rows, dtype=torch.bool, device=device),
+    }
+    replay = Replay(Replay.Config(demo_fraction=1.0), **on)
+    replay.add_demonstrations(columns)
+    return replay
+
+
+def _history(obs: Obs) -> Obs:
+    return {name: frame[:, None].repeat_interleave(2, dim=1) for name, frame in obs.items()}

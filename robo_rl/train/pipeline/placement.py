@@ -1,0 +1,143 @@
+"""An env as seen from the device of those that learn, wherever its simulator computes.
+
+What an env on the processor says of a step goes to a GPU in one transfer. What the state is made of
+stays where it is. Shapes: B envs, T control steps, A act_dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
+from robo_rl.env.device_transfer import to_host
+
+_ALIGNED = 8
+"""Bytes; each tensor of a transfer begins at a multiple of it."""
+
+Obs = dict[str, Tensor]
+
+
+def on_device(env: VecEnv, device: torch.device) -> VecEnv:
+    """The env itself if it is there, else one that brings over what it says."""
+    if env.device == device:
+        return env
+    env = to_host(env)
+    if device.type == "cpu":
+        return env
+    whole = all(isinstance(env, kind) for kind in (OpenLoop, Branchable, Groupable))
+    return TransferSimEnv(env, device) if whole else TransferEnv(env, device)
+
+
+class TransferEnv:
+    """An env on the processor, its tensors on another device.
+
+    Args:
+        env: Which.
+        device: Where its tensors go.
+    """
+
+    def __init__(self, env: VecEnv, device: torch.device) -> None:
+        self._env, self.device = env, device
+        self.num_envs, self.dt_s = env.num_envs, env.dt_s
+        self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
+        self.max_episode_steps = env.max_episode_steps
+
+    def reset(self, seed: int | None = None) -> Obs:
+        """See ``VecEnv``."""
+        return sent(self._env.reset(seed), self.device)
+
+    def step(self, act: Tensor) -> Step:
+        """See ``VecEnv``."""
+        return sent(self._env.step(act.cpu()), self.device)
+
+    def close(self) -> None:
+        """See ``VecEnv``."""
+        self._env.close()
+
+
+class TransferSimEnv(TransferEnv):
+    """Likewise, of an env that can be branched, grouped and run open loop."""
+
+    @property
+    def task(self) -> Any:
+        """What it runs."""
+        return getattr(self._env, "task", None)
+
+    @property
+    def view(self) -> Any:
+        """The world as it is, on the processor, for whoever draws it."""
+        return cast(Any, self._env).view
+
+    def rollout(self, act: Tensor) -> list[Step]:
+        """See ``OpenLoop``."""
+        return sent(cast(OpenLoop, self._env).rollout(act.cpu()), self.device)
+
+    def snapshot(self) -> dict[str, Any]:
+        """See ``Branchable``."""
+        return cast(Branchable, self._env).snapshot()
+
+    def restore(self, snapshot: Mapping[str, Any]) -> Obs:
+        """See ``Branchable``."""
+        return sent(cast(Branchable, self._env).restore(snapshot), self.device)
+
+    def reset_groups(self, size: int, seed: int) -> Obs:
+        """See ``Groupable``."""
+        return sent(cast(Groupable, self._env).reset_groups(size, seed), self.device)
+
+
+def sent(tree: Any, device: torch.device) -> Any:
+    """Steps, mappings and lists with their tensors on another device, sent in one transfer.
+
+    What is one object stays one.
+    """
+    found: dict[int, Tensor] = {}
+    _gather(tree, found)
+    return _rebuilt(tree, dict(zip(found, _transfer(list(found.values()), device), strict=True)))
+
+
+def _gather(tree: Any, found: dict[int, Tensor]) -> None:
+    if isinstance(tree, Tensor):
+        found[id(tree)] = tree
+    elif isinstance(tree, Mapping):
+        _gather(list(cast(Mapping[str, Any], tree).values()), found)
+    elif isinstance(tree, (list, tuple)):
+        for each in cast("list[Any]", tree):
+            _gather(each, found)
+
+
+def _rebuilt(tree: Any, there: Mapping[int, Tensor], made: dict[int, Any] | None = None) -> Any:
+    made = {} if made is None else made
+    if isinstance(tree, Tensor):
+        return there[id(tree)]
+    if isinstance(tree, Step):
+        return Step(*(_rebuilt(each, there, made) for each in tree))
+    if isinstance(tree, Mapping):
+        items = cast(Mapping[str, Any], tree).items()
+        new = {name: _rebuilt(each, there, made) for name, each in items}
+        return made.setdefault(id(tree), new)
+    if isinstance(tree, list):
+        return [_rebuilt(each, there, made) for each in cast("list[Any]", tree)]
+    return tree
+
+
+def _transfer(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
+    """As the bytes of one buffer, each as it was."""
+    pieces = [_padded(tensor) for tensor in tensors]
+    if not pieces:
+        return []
+    buffer, out, start = torch.cat(pieces).to(device, non_blocking=True), list[Tensor](), 0
+    for tensor, piece in zip(tensors, pieces, strict=True):
+        end = start + prod(tensor.shape) * tensor.element_size()
+        out.append(buffer[start:end].view(tensor.dtype).view(tensor.shape))
+        start += len(piece)
+    return out
+
+
+def _padded(tensor: Tensor) -> Tensor:
+    data = tensor.contiguous().reshape(-1).view(torch.uint8)
+    return torch.nn.functional.pad(data, (0, -len(data) % _ALIGNED))

@@ -1,0 +1,30 @@
+"""Whatever learns and collects computes where its policy is, and comes to the CPU's numbers."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from pretended_gpu import CPU, GPU, PretendedGpu, on_cpu
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+SCENARIOS = import_module("_device_scenarios").SCENARIOS
+SLOW = ()
+TOLERANCE, TOLERANCE_BF16 = 2e-5, 2e-3
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SCENARIOS]
+)
+def test_a_gpu_refuses_nothing_and_gives_the_same_numbers(name: str):
+    with PretendedGpu():
+        found = [on_cpu(tensor).detach() for tensor in SCENARIOS[name](GPU)]
+    wanted = SCENARIOS[name](CPU)
+    assert len(found) == len(wanted) > 0
+    for here, there in zip(found, wanted, strict=True):
+        bound = TOLERANCE_BF16 if "bf16" in name else TOLERANCE
+        torch.testing.assert_close(here, there.detach(), rtol=bound, atol=bound, equal_nan=True)
