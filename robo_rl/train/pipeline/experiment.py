@@ -89,7 +89,7 @@ class Experiment(ConfigModel):
     seed: int = Field(default=0, ge=0)
     """Seed from which every random stream is derived."""
     device: str = Field(default="auto", pattern=PATTERN)
-    """Device of policies, critics and buffers: ``cpu``, ``cuda:N``, or ``auto``, a GPU if there is one."""
+    """Device of policies, critics and buffers: ``cpu``, ``cuda:N``, or ``auto`` for a GPU if any."""
     task: Annotated[Component[Task], component("tasks")] | None = None
     """Task, for an env that runs tasks."""
     env: Annotated[Component[VecEnv], component("envs")] = default("sim")
