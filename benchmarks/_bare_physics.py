@@ -1,7 +1,7 @@
-"""Physics alone, without ``SimEnv``: what benchmarks compare it with.
+"""Physics without ``SimEnv``, as a baseline for benchmarks.
 
-A side steps the model of an env from the states at which the env itself began, with all of its
-memory allocated beforehand.
+A baseline steps the model of an env from the env's own start states, with all memory allocated
+beforehand.
 """
 
 # mujoco ships no types.
@@ -23,25 +23,25 @@ TURN_STEPS = 10
 
 
 class BarePhysics(Protocol):
-    """Physics of B worlds by itself; ``substeps`` physics steps make a control step."""
+    """Bare physics of B worlds; ``substeps`` physics steps make a control step."""
 
     substeps: int
 
     def begin(self, state: Mapping[str, Tensor]) -> None:
-        """Take over the states of an env's backend, as its snapshot has them."""
+        """Set the states from a snapshot of an env's backend."""
         ...
 
     def run(self, ctrl: Sequence[Tensor]) -> None:
-        """One call a control step, ctrl (B, nu), each from where the last one ended."""
+        """Step with one call per control step, ctrl (B, nu)."""
         ...
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Release the resources."""
         ...
 
 
 class BareRollout:
-    """``mujoco.rollout`` on as many threads as there are cores, its checks off."""
+    """``mujoco.rollout`` with one thread per core and without its checks."""
 
     def __init__(self, env: Any) -> None:
         import mujoco
@@ -60,11 +60,11 @@ class BareRollout:
         self.sensors = np.empty((*shape, model.nsensordata))
 
     def begin(self, state: Mapping[str, Tensor]) -> None:
-        """See ``Bare``."""
+        """Set the states; see ``BarePhysics``."""
         self.state = state["state"].numpy().copy()
 
     def run(self, ctrl: Sequence[Tensor]) -> None:
-        """See ``Bare``."""
+        """Step; see ``BarePhysics``."""
         for ctrl_t in ctrl:
             self.ctrl[...] = ctrl_t.numpy()[:, None]
             self.pool.rollout(
@@ -85,7 +85,7 @@ class BareRollout:
 
 
 class BareWarp:
-    """``mujoco_warp.step`` in a captured graph, with the env's own sizes for contacts."""
+    """``mujoco_warp.step`` in a captured graph, with the env's own buffer sizes."""
 
     def __init__(self, env: Any) -> None:
         import mujoco_warp as mjw
@@ -107,24 +107,24 @@ class BareWarp:
             self.graph = capture.graph
 
     def physics(self) -> None:
-        """One control step."""
+        """Run one control step."""
         for _ in range(self.substeps):
             self.mjw.step(self.model, self.data)
 
     def begin(self, state: Mapping[str, Tensor]) -> None:
-        """See ``Bare``."""
+        """Set the states; see ``BarePhysics``."""
         for name in ("qpos", "qvel", "qacc_warmstart", "time"):
             self.wp.to_torch(getattr(self.data, name)).copy_(state[name])
 
     def run(self, ctrl: Sequence[Tensor]) -> None:
-        """See ``Bare``."""
+        """Step; see ``BarePhysics``."""
         with self.wp.ScopedDevice(self.device):
             for ctrl_t in ctrl:
                 self.ctrl.copy_(ctrl_t)
                 self.wp.capture_launch(self.graph)
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Do nothing; there are no threads."""
 
 
 SIDES: dict[str, Callable[[Any], BarePhysics]] = {
@@ -136,7 +136,7 @@ SIDES: dict[str, Callable[[Any], BarePhysics]] = {
 def turns(
     env: Any, bare: BarePhysics, steps: int, generator: torch.Generator
 ) -> tuple[float, float]:
-    """Seconds that SimEnv and bare physics take for so many steps of every env, in turns."""
+    """Return the seconds of SimEnv and of bare physics for so many steps, alternating."""
     from robo_rl.testing.env import random_act
 
     seconds = [0.0, 0.0]
@@ -151,13 +151,13 @@ def turns(
 
 
 def run_sim(env: Any, act: Tensor) -> None:
-    """All steps of act (B, T, A), one call each."""
+    """Run all steps of act (B, T, A), one call each."""
     for act_t in act.unbind(1):
         env.step(act_t)
 
 
 def timed(run: Callable[[], object], device: torch.device | None = None) -> float:
-    """Seconds of wall time, until the device is done."""
+    """Return the wall time in s, until the device has finished."""
     settle(device)
     start = time.perf_counter()
     run()
@@ -166,6 +166,6 @@ def timed(run: Callable[[], object], device: torch.device | None = None) -> floa
 
 
 def settle(device: torch.device | None) -> None:
-    """Wait for what a GPU still has to do."""
+    """Wait for a GPU's pending work."""
     if device is not None and device.type == "cuda":
         torch.cuda.synchronize(device)

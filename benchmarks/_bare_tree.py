@@ -1,8 +1,8 @@
-"""Work from a bare tree: import its packages and find its entry points without installing it.
+"""Runs from a source tree: imports its packages and finds its entry points without installation.
 
-A machine that nothing can be installed on has this tree and a few carried wheels. Names in configs
-are resolved by entry points, which a distribution brings; so a made-up one is put on the path, with
-what ``pyproject.toml`` says.
+It serves machines without package installation, which have this tree and a few copied wheels. Names
+in configs are resolved by entry points, which belong to a distribution. This module therefore puts
+a temporary distribution on the path, with the metadata of ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGES = ("torch", "mujoco", "mujoco-warp", "warp-lang", "mujoco-mjx", "jax", 
 
 
 def use_source_tree() -> None:
-    """Make this tree importable and its names known, unless it is installed."""
+    """Make this tree importable and its entry points known, unless it is installed."""
     try:
         importlib.metadata.distribution("robo-rl")
     except importlib.metadata.PackageNotFoundError:
@@ -30,7 +30,7 @@ def use_source_tree() -> None:
 
 
 def versions() -> dict[str, str]:
-    """What computed it: packages, machine, GPU and driver, and the commit of the tree."""
+    """Return the versions of packages, machine, GPU and driver, and the commit of the tree."""
     import torch
 
     found = {"python": platform.python_version(), "commit": _commit()}
@@ -45,7 +45,7 @@ def versions() -> dict[str, str]:
 
 
 def _distribution() -> Path:
-    """A folder with the metadata of a distribution that was never built."""
+    """Return a folder with the metadata of a distribution that is not built."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     folder = Path(tempfile.mkdtemp(prefix="robo-rl-tree-"))
     info = folder / f"robo_rl-{project['version']}.dist-info"

@@ -1,4 +1,4 @@
-"""Policies whose worth is known, and estimated from data: how they are made, what is kept of them.
+"""Policies with a measured return and an off-policy estimate, and their saved results.
 
 For ``gate_calibration.py``.
 """
@@ -31,16 +31,16 @@ WAIVED = "a policy that may be bad"
 
 
 class TaskSetting(NamedTuple):
-    """A task: what its experiments have in common, and the noise of the demonstrator's logs."""
+    """A task: the common part of its experiments, and the noise of its demonstrations."""
 
     experiment: dict[str, Any]
     noise: float
 
 
 class PolicyRecipe(NamedTuple):
-    """How a policy is made: cloned for so many steps, of all logs or of their successes.
+    """A policy: cloned for so many steps, from all episodes or from the successful ones.
 
-    ``offline`` is the stage that improves that clone, if one does.
+    ``offline`` is the stage that improves the clone, None for the clone itself.
     """
 
     name: str
@@ -50,7 +50,7 @@ class PolicyRecipe(NamedTuple):
 
 
 def _ours(task: str) -> dict[str, Any]:
-    """A task of ours; push_t is not among them, whose clones of so few logs never succeed."""
+    """Return the setting of a built-in task; on push_t, clones of so little data never succeed."""
     rest = {"task": {"reward": "sparse"}, "policy": {"finetune_steps": 0}}
     return {"base": [f"task/{task}", "policy/flow"], **rest}
 
@@ -68,7 +68,7 @@ SETTINGS = {
     "peg-insert-side-v3": TaskSetting(_metaworld("peg-insert-side-v3"), 0.2),
 }
 POSSIBLE = Interval(0.0, 1.0)
-"""Returns: success is the only reward."""
+"""Range of returns: success is the only reward."""
 STRANGE = OpeConfig().max_ood_distance
 ESTIMATORS = ("fqe", "rollouts", "dr")
 IMPROVERS: dict[str, dict[str, Any]] = {
@@ -78,7 +78,7 @@ IMPROVERS: dict[str, dict[str, Any]] = {
     "ppo": {"name": "ppo"},
 }
 WHOLE = 4000
-"""Gradient steps of cloning, of a policy that is improved."""
+"""Gradient steps of cloning for a policy that is then improved."""
 _JUDGES: dict[tuple[Any, ...], OpeEvaluator] = {}
 
 
@@ -98,11 +98,11 @@ PLANS = [
 
 
 class PolicyEstimate(NamedTuple):
-    """Of one policy.
+    """The off-policy estimates of one policy.
 
     Args:
-        members: Estimator → its values, one a resample.
-        ood_distance: Of the policy's chunks.
+        members: Estimator → its values, one per resample.
+        ood_distance: Distance of the policy's chunks from the data.
         true_return: Mean return, and its interval.
     """
 
@@ -112,38 +112,38 @@ class PolicyEstimate(NamedTuple):
 
     @property
     def is_ood(self) -> bool:
-        """Whether the gate lets no such policy through."""
+        """Return whether the gate rejects the policy for its distance from the data."""
         return self.ood_distance > STRANGE
 
     @property
     def value(self) -> float:
-        """The mean of what all estimators say."""
+        """Return the mean over the estimators."""
         means = [each.mean() for each in self.members.values()]
         return float(torch.stack(means).clamp(*POSSIBLE).mean())
 
     @property
     def interval(self) -> Interval:
-        """From the lowest to the highest that any of them does."""
+        """Return the hull of the estimators' intervals."""
         found = hull([bootstrap_interval(each) for each in self.members.values()])
         return clip_interval(found, POSSIBLE)
 
     @property
     def covered(self) -> bool:
-        """Whether the interval has the truth in it."""
+        """Return whether the interval contains the true return."""
         return distance_outside(self.interval, self.true_return["value"]) <= 0.0
 
     def only(self, name: str) -> PolicyEstimate:
-        """What one estimator says of it."""
+        """Return the estimate of one estimator."""
         return self._replace(members={name: self.members[name]})
 
 
 def half(number: dict[str, float]) -> float:
-    """Half of its interval's width."""
+    """Return half of the interval's width."""
     return (number["high"] - number["low"]) / 2.0
 
 
 def policy_estimate(task: str, plan: PolicyRecipe, args: argparse.Namespace) -> PolicyEstimate:
-    """What is kept of a policy, or what comes of it now."""
+    """Return the saved estimate of a policy, or compute it."""
     path, asked = args.results / f"{task}_{plan.name}.json", settings(task, plan)
     have = load_result(path, asked) or {"members": {}}
     done = () if args.redo else have["members"]
@@ -163,7 +163,7 @@ def policy_estimate(task: str, plan: PolicyRecipe, args: argparse.Namespace) -> 
 
 
 def settings(task: str, plan: PolicyRecipe) -> dict[str, Any]:
-    """Of all runs behind one policy and what is said of it."""
+    """Return the settings of all runs behind one policy and its estimate."""
     judging = OpeConfig.model_validate({"estimators": ESTIMATORS})
     parts = {
         "logs": _logging(task, 0),
@@ -174,12 +174,14 @@ def settings(task: str, plan: PolicyRecipe) -> dict[str, Any]:
         parts["improved"] = _improving(task, plan, "", "")
     return {
         **{name: resolve_experiment(content) for name, content in parts.items()},
-        "judge": judging.model_dump(mode="json", exclude={"strange", "model_error"}),  # not asked
+        "judge": judging.model_dump(
+            mode="json", exclude={"max_ood_distance", "model_error"}
+        ),  # not used
     }
 
 
 def _made(task: str, plan: PolicyRecipe, out: Path) -> dict[str, Any]:
-    """The report of its last stage."""
+    """Return the report of the policy's last stage."""
     logs = str(_logs(task, 0, out))
     if plan.offline is None:
         content = _cloning(task, plan, logs)
@@ -212,7 +214,7 @@ def _experiment(task: str, seed: int, stages: dict[str, Any]) -> dict[str, Any]:
 def _judge(
     task: str, good: bool, estimators: list[str], like: DenoisingPolicy, args: argparse.Namespace
 ) -> OpeEvaluator:
-    """Of all policies with one normaliser, which are those that were cloned from one selection."""
+    """Return the evaluator of all policies with one normaliser, cloned from one selection."""
     key, cfg = (task, good, *estimators), OpeConfig.model_validate({"estimators": estimators})
     if key not in _JUDGES:
         store = ZarrStore.open(_logs(task, 2, args.out))
@@ -220,19 +222,19 @@ def _judge(
         kind = "good" if good else "all"
         folder = args.out / f"{task}_judge_{kind}_{digest(cfg)}"
         make_directory(folder)
-        _JUDGES.clear()  # one task after the other
+        _JUDGES.clear()  # one task at a time
         _JUDGES[key] = OpeEvaluator(cfg, data, like, folder=folder, seed=2)
     return _JUDGES[key]
 
 
 def _logs(task: str, seed: int, out: Path) -> Path:
-    """Episodes of the demonstrator; those of seed 0 are learnt from, those of seed 2 judge."""
+    """Return the demonstrator's episodes: seed 0 for training, seed 2 for evaluation."""
     reports = _run(f"{task}_logs_{seed}", _logging(task, seed), out)
     return Path(reports["collect"]["directory"]).absolute() / "data.zarr"
 
 
 def _run(name: str, content: dict[str, Any], out: Path) -> dict[str, dict[str, Any]]:
-    """Stage → its report, and where it is."""
+    """Return stage → its report and its folder."""
     folder = out / name
     make_directory(folder)
     write_file(file := folder / "experiment.yaml", json.dumps({**content, "name": name}).encode())

@@ -1,7 +1,7 @@
-"""What a script keeps of a run, together with the settings that made it: of others it is of no use.
+"""Saved results of a run with their settings; a result is valid for equal settings only.
 
-Settings are those of the experiment with all of its defaults, so that a default that changed is
-another question. Options that came later are as they were then, as in suites.
+Settings are those of the experiment with all defaults, so that a changed default invalidates a
+result. Options that did not exist yet count as their defaults, as in suites.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from robo_rl.core.atomic_files import write_file
 from robo_rl.train.pipeline.experiment import Experiment
 
 _ELSEWHERE = ("name", "waive")
-"""What says nothing of the numbers."""
+"""Keys that do not affect the numbers."""
 
 
 def resolve_experiment(
     content: str | Mapping[str, Any], overrides: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """An experiment, by name or as written in a file, with its defaults.
+    """Return an experiment with its defaults, given by name or by content.
 
-    Paths are left out, and by how much reports widen what is kept as it is.
+    Paths and ``model_error``, which only widens the reported intervals, are omitted.
     """
     if not isinstance(content, str):
         with TemporaryDirectory() as folder:
@@ -42,7 +42,7 @@ def resolve_experiment(
 
 
 def load_result(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is there, if it was made by these settings."""
+    """Return the saved result, if its settings agree; otherwise None."""
     if not path.exists():
         return None
     found = json.loads(path.read_text())
@@ -51,6 +51,6 @@ def load_result(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | Non
 
 
 def save_result(path: Path, settings: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """Put it there, the settings in a line of their own."""
+    """Save the result, with the settings on one line."""
     shown = json.dumps(found, indent=2).removesuffix("\n}")
     write_file(path, f'{shown},\n  "settings": {json.dumps(settings)}\n}}\n'.encode())

@@ -1,4 +1,4 @@
-"""Which control periods a node missed, and whether the machine itself stood still meanwhile."""
+"""Control periods that a node missed, and stalls of the machine in the meantime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robo_rl_sim2real.messages.readings import Reading
 
 
 class MissedPeriods(NamedTuple):
-    """Periods that were left out, between the beginnings of two that were not; s."""
+    """Missed periods between the begin times of two executed ones, in s."""
 
     number: int
     began_s: float
@@ -21,7 +21,7 @@ class MissedPeriods(NamedTuple):
 
 
 class MissedPeriodListener:
-    """A listener of a node, from its next period on; see ``robo_rl_sim2real.control.events``."""
+    """A listener of a node from its next period on; see ``robo_rl_sim2real.control.events``."""
 
     def __init__(self) -> None:
         self.first: Tick | None = None
@@ -29,27 +29,27 @@ class MissedPeriodListener:
         self._late = list[MissedPeriods]()
 
     def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
     def on_event(self, event: str, what: str) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
     def problems(self) -> list[str]:
-        """None."""
+        """Return no problems."""
         return []
 
     def on_tick(self, tick: Tick) -> None:
-        """Note what was left out since the last one."""
+        """Record the periods missed since the last tick."""
         self.first = self.first or tick
         before, self._last = self._last, tick
         if before is not None and (number := tick.number - before.number - 1) > 0:
             self._late.append(MissedPeriods(number, before.began_s, tick.began_s))
 
     def figures(self, standstills: StallMonitor) -> dict[str, Any]:
-        """Periods, how many were missed, and how many of those for that the machine stood still.
+        """Return the periods, the missed ones, and those missed because of a stall of the machine.
 
-        ``standstills`` are counted per core, ``longest_ms`` among them, None where none are seen.
-        A standstill excuses as many periods as it is long, and the one that it began in.
+        ``standstills`` are counted per core, with ``longest_ms``; None where the cores are not
+        monitored. A stall excuses the periods of its duration, and the one in which it began.
         """
         if self.first is None or self._last is None:
             raise SystemExit("the node did not tick")
@@ -66,7 +66,7 @@ class MissedPeriodListener:
 
 
 def _excused(late: MissedPeriods, still: list[Stall], period_s: float) -> int:
-    """How many of the periods that were left out a standstill explains."""
+    """Return how many of the missed periods a stall explains."""
     beside = [gap for gap in still if gap.ended_s > late.began_s and gap.began_s < late.ended_s]
     if not beside:
         return 0

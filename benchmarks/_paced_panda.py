@@ -1,6 +1,6 @@
-"""A panda whose control period is another one, simulated in a process of its own over DDS.
+"""A panda with another control rate, simulated in a separate process over DDS.
 
-Its ``robot.yaml`` says 20 Hz; here it is as fast as a benchmark wants it, and otherwise the same.
+Its ``robot.yaml`` has 20 Hz; only the control rate differs.
 
     python benchmarks/_paced_panda.py HZ DOMAIN [--camera]
 """
@@ -28,20 +28,20 @@ WORLD_HZ = 100
 
 
 def panda_at_rate(hz: float) -> Robot:
-    """The panda, controlled so many times a second."""
+    """Return the panda with this control rate."""
     robot: Robot = load("robots", "panda")
     rates = Rates(control_hz=hz, physics_hz=robot.rates.physics_hz)
     return robot.model_copy(update={"rates": rates})
 
 
 def as_component(robot: Robot) -> Component:
-    """As settings name one."""
+    """Return the robot as a component of settings."""
     return Component("robots", robot.name, robot, None)
 
 
 @contextmanager
 def simulated(hz: float, domain: int, *, camera: bool) -> Generator[None]:
-    """Such a robot, in another process, meanwhile."""
+    """Run the simulated robot in another process within the block."""
     words = [str(hz), str(domain), *(["--camera"] if camera else [])]
     process = subprocess.Popen([sys.executable, __file__, *words])
     try:
@@ -52,7 +52,7 @@ def simulated(hz: float, domain: int, *, camera: bool) -> Generator[None]:
 
 
 def main() -> None:
-    """That process."""
+    """Run the simulated robot."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("hz", type=float)
     parser.add_argument("domain", type=int)

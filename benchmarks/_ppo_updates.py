@@ -1,8 +1,8 @@
-"""Updates of PPO from made-up decisions, for benchmarks that time them.
+"""PPO updates from random decisions, for benchmarks that time them.
 
-A world that is not there: random observations and rewards, no end of an episode. The actor's
-learning rate is so small that no weight changes, so that one set of chains serves every repeat; the
-work is the same. An update is as many epochs of the critic as of the actor, without a KL stop.
+Observations and rewards are random, and no episode ends. The actor's learning rate is too small to
+change any weight, so that one set of chains serves every repeat at the same cost. An update has as
+many epochs of the critic as of the actor, without a KL stop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCK = 8  # decisions of an env in a rollout
 
 
 class UpdateSetting(NamedTuple):
-    """A policy, how much of its chains is scored, the size of a block, and how networks compute."""
+    """A policy, the number of scored denoising steps, the rollout size, and the precision."""
 
     ratio: str
     policy: str
@@ -46,7 +46,7 @@ class UpdateSetting(NamedTuple):
 
     @property
     def decisions(self) -> int:
-        """Of a block."""
+        """Return the number of decisions of a rollout."""
         return self.num_envs * BLOCK
 
 
@@ -59,14 +59,14 @@ class PreparedUpdate(NamedTuple):
 
 
 def timed(run: Callable[[], object]) -> float:
-    """Seconds of wall time."""
+    """Return the wall time in s."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def prepared(setting: UpdateSetting, minibatch: int, epochs: int = 1) -> PreparedUpdate:
-    """An update of a setting, by minibatches of so many decisions, in epochs of either network."""
+    """Return an update with minibatches of so many decisions, and epochs of both networks."""
     policy = make_policy(setting)
     generator = torch.Generator(setting.device).manual_seed(0)
     rollout = make_rollout(policy, setting, generator)
@@ -86,7 +86,7 @@ def prepared(setting: UpdateSetting, minibatch: int, epochs: int = 1) -> Prepare
 
 
 def make_policy(setting: UpdateSetting) -> DenoisingPolicy:
-    """A policy of the setting's family with random weights."""
+    """Return a policy of the setting's family with random weights."""
     torch.manual_seed(0)
     settings: dict[str, Any] = {
         "name": setting.policy,
@@ -110,7 +110,7 @@ def make_policy(setting: UpdateSetting) -> DenoisingPolicy:
 def make_rollout(
     policy: DenoisingPolicy, setting: UpdateSetting, generator: torch.Generator
 ) -> Rollout:
-    """Chains of the policy on random observations."""
+    """Return a rollout with chains of the policy on random observations."""
     num_envs = setting.num_envs
     builder = RolloutBuilder()
     num_exec = torch.full((num_envs,), setting.chunk, device=setting.device)

@@ -1,9 +1,9 @@
-"""Whether the machine itself stood still: what a figure of timing on a virtual one has to know.
+"""Detects stalls of the machine itself, which distort timings on a virtual machine.
 
-On every core a process of its own does nothing but sleep for 2 ms and look at the clock, at
-real-time priority, so that no program keeps it from doing so. What it oversleeps by more than
-``LEAST_S`` was taken from the whole core: by the host of a virtual machine, or by the kernel. Where
-the system allows no such priority nothing is looked at, and nothing excused.
+On every core a process sleeps for 2 ms at a time and reads the clock, at real-time priority, so
+that no other program can delay it. An excess of more than ``LEAST_S`` means that the whole core was
+stalled: by the host of a virtual machine, or by the kernel. Where the system does not permit this
+priority, nothing is monitored and nothing is excused.
 
     python benchmarks/_standstill.py FILE CORE
 """
@@ -22,27 +22,27 @@ from typing import NamedTuple
 
 PERIOD_S = 0.002
 LEAST_S = 0.005
-"""What counts as standing still: a quarter of the shortest control period in these figures."""
+"""Shortest stall: a quarter of the shortest control period in these benchmarks."""
 PRIORITY = 90
 
 
 class Stall(NamedTuple):
-    """From when to when a core stood still, on the machine's monotonic clock in s."""
+    """Begin and end of a core's stall, on the machine's monotonic clock in s."""
 
     began_s: float
     ended_s: float
 
     @property
     def long_s(self) -> float:
-        """How long."""
+        """Return the duration in s."""
         return self.ended_s - self.began_s
 
 
 class StallMonitor:
-    """What was seen so far.
+    """The observed stalls.
 
     Args:
-        files: Of the cores, which they write to; none where nothing is looked at.
+        files: Files that the monitoring processes write, one per core; empty without monitoring.
     """
 
     def __init__(self, files: list[Path]) -> None:
@@ -50,11 +50,11 @@ class StallMonitor:
 
     @property
     def seen(self) -> bool:
-        """Whether anything is looked at."""
+        """Return whether the cores are monitored."""
         return bool(self._files)
 
     def between(self, began_s: float, ended_s: float) -> list[Stall]:
-        """Those that overlap with that time, which is waited for; of all cores, in order."""
+        """Wait for the end of a time interval; return the stalls that overlap it, in order."""
         time.sleep(max(ended_s - time.monotonic(), 0.0) + 5.0 * PERIOD_S)  # until it is written
         lines = [line for file in self._files for line in file.read_text().splitlines()]
         gaps = sorted(Stall(*map(float, line.split())) for line in lines)
@@ -63,10 +63,10 @@ class StallMonitor:
 
 @contextmanager
 def watched() -> Generator[StallMonitor]:
-    """Meanwhile every core is looked at, if that may be done.
+    """Monitor every core within the block, if the system permits it.
 
     Raises:
-        SystemExit: One of the processes that look has ended.
+        SystemExit: A monitoring process has ended.
     """
     if not _may():
         print("standstills are not seen: no real-time priority here", file=sys.stderr)
@@ -92,7 +92,7 @@ def watched() -> Generator[StallMonitor]:
 
 
 def _may() -> bool:
-    """Whether a process of ours may have real-time priority."""
+    """Return whether this process may start processes with real-time priority."""
     words = [
         "-c",
         f"import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param({PRIORITY}))",
@@ -106,7 +106,7 @@ def _demand_all(probes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def main(file: Path, core: int) -> None:
-    """One core's process, until it is killed."""
+    """Monitor one core until killed."""
     os.sched_setaffinity(0, {core})
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     with file.open("w", buffering=1) as lines:

@@ -1,7 +1,7 @@
-"""Bundles of policies that were never trained and hardly move a robot: what they cost is as real.
+"""Bundles of untrained policies that hardly move a robot, with realistic inference costs.
 
-Shapes: B rows, To observations of history, H actions of a chunk, A joints. Whatever the network
-says, the arm stays about its home, by ``SWAY`` of each joint's range.
+Shapes: B rows, To observations of history, H actions of a chunk, A joints. For any network output,
+the arm stays within ``SWAY`` of each joint's range about its home.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHANNELS = (32, 64, 128, 256)
 
 
 class ImageEncoder(nn.Module):
-    """Pictures (B, To, 3, S, S) uint8 → features (B, To·C): a convolution a halving, their mean."""
+    """Images (B, To, 3, S, S) uint8 → features (B, To·C): stride-2 convolutions, then the mean."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,14 +40,14 @@ class ImageEncoder(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """See above."""
+        """Return the features of images."""
         rows, history = pictures.shape[:2]
         seen = self.layers(pictures.flatten(0, 1).float() / 127.5 - 1.0).mean(dim=(2, 3))
         return seen.view(rows, history * CHANNELS[-1])
 
 
 class ImageFlowPolicy(FlowPolicy):
-    """A flow policy that is shown a picture, too; no family of the project reads any yet."""
+    """A flow policy with an image input, which no built-in family has."""
 
     def __init__(
         self, cfg: Any, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
@@ -59,13 +59,13 @@ class ImageFlowPolicy(FlowPolicy):
         self.net = cfg.net.build(cfg.horizon, act_spec.size, features * cfg.obs_horizon)
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
-        """Of states, and of the picture."""
+        """Return the features of the states and of the image."""
         states = self.normalizer.features(obs, self.states)
         return torch.cat([states, self.eye(obs[PICTURE])], dim=-1)
 
 
 def still_bundle(folder: Path, robot: Robot, net: Any, num_steps: int, *, picture: bool) -> Bundle:
-    """In a folder, the bundle of a policy of so many steps, which is asked every period."""
+    """Write the bundle of a policy with so many steps, queried in every period."""
     items = _state(robot) | ({PICTURE: _picture()} if picture else {})
     act = _act(robot)
     cfg = FlowPolicy.Config.model_validate(
@@ -107,7 +107,7 @@ def _act(robot: Robot) -> ActSpec:
 def _normalizer(robot: Robot, items: Mapping[str, TensorSpec]) -> Normalizer:
     joints = robot.actuated_joints
     home = torch.as_tensor(robot.home_ctrl, dtype=torch.float32)
-    # The gripper is open at the end of its range, the hand a little off it.
+    # Actions stay within SWAY of each joint's range about home.
     reach = torch.tensor([joint.high - joint.low for joint in joints])
     maps = {f"obs.{n}": _identity(spec) for n, spec in items.items() if n != PICTURE}
     return Normalizer({**maps, "act": Affine("standard", home, SWAY * reach)}, "")

@@ -1,17 +1,17 @@
-"""Pictures a second, 128 × 128, by number of worlds and of drawing processes, beside plain MuJoCo.
+"""Images per second, 128 × 128, by number of worlds and rendering processes, and plain MuJoCo's.
 
-All sides draw the camera ``front`` of ``lift_cube`` in the same states: starts of its episodes.
-``four samples`` is a loop over one ``mujoco.Renderer`` with MuJoCo's own settings, four samples a
-pixel and a shadow map (no light of the scene casts one); ``one sample`` the same without samples
-and map, in a process of its own each; ``pool`` is what an env on ``mujoco_cpu`` draws with,
-``warp`` what one on ``mujoco_warp`` does. The sides take turns within a repeat; reported are
-medians over the repeats, and ratios to ``four samples`` of each repeat's own. Ours include the
-copies in and out, and those onto the env's device.
+All variants render the camera ``front`` of ``lift_cube`` in the same states: starts of its
+episodes. ``four samples`` is a loop over one ``mujoco.Renderer`` with MuJoCo's own settings: four
+samples per pixel and a shadow map (no light of the scene casts a shadow). ``one sample`` has
+neither. Each runs in a separate process. ``pool`` is the renderer of an env on ``mujoco_cpu``,
+``warp`` that of an env on ``mujoco_warp``. The variants alternate within a repeat. Reported are
+medians over the repeats, and ratios to ``four samples`` of the same repeat. The times of robo-rl's
+renderers include the copies in and out, and those to the env's device.
 
     python benchmarks/camera_frames.py [--backend all|cpu|warp] [--json FILE]
         [--worlds 16 64 256] [--workers 1 2] [--repeats 5]
 
-Warp on a CPU is there to test, not to be fast: it is measured for few worlds and repeats.
+Warp on a CPU is meant for tests, not for speed; it is measured with few worlds and repeats.
 """
 
 # mujoco ships no types.
@@ -32,7 +32,7 @@ from pathlib import Path
 
 CAMERA, SIDE = "front", 128
 PLAIN = ("four samples", "one sample")
-MOST = 32  # states of a plain side and a repeat; its time goes with them
+MOST = 32  # states per repeat of a plain variant; limits its time
 SLOW_WORLDS = 16
 _ALONE = """
 import sys, time, mujoco, numpy as np
@@ -73,14 +73,14 @@ class PlainRenderer:
         self._line()
 
     def frames_per_s(self) -> float:
-        """Of one turn."""
+        """Return the images per second of one turn."""
         assert self._process.stdin
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return self._states / float(self._line())
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait()
@@ -91,7 +91,7 @@ class PlainRenderer:
 
 
 class EnvRenderer:
-    """What an env draws with."""
+    """The renderer of an env."""
 
     def __init__(self, backend: str, worlds: int, workers: int = 0) -> None:
         import torch
@@ -112,17 +112,17 @@ class EnvRenderer:
         self._wait: Callable[[], None] = (
             torch.cuda.synchronize if built.device.type == "cuda" else lambda: None
         )
-        self.frames_per_s()  # warms up
+        self.frames_per_s()  # warm-up
 
     def frames_per_s(self) -> float:
-        """Of one turn."""
+        """Return the images per second of one turn."""
         begun = time.perf_counter()
         self._cameras.start(self._qpos)()
         self._wait()
         return self._worlds / (time.perf_counter() - begun)
 
     def close(self) -> None:
-        """End it."""
+        """Close the renderer."""
         self._cameras.close()
 
 
@@ -138,7 +138,7 @@ def main() -> None:
 
 
 def measured(args: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
-    """(name, frames/s, ratio) of every side."""
+    """Yield (name, frames/s, ratio) of every variant."""
     with tempfile.TemporaryDirectory() as folder:
         opengl = _write(Path(folder))
         plain = {name: PlainRenderer(name, Path(folder), MOST, opengl) for name in PLAIN}
@@ -157,7 +157,7 @@ def measured(args: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
 
 
 def sides(args: argparse.Namespace) -> list[tuple[str, Callable[[], EnvRenderer], int]]:
-    """Name, maker and repeats of what is compared."""
+    """Return name, factory and repeats of the compared variants."""
     import torch
 
     found: list[tuple[str, Callable[[], EnvRenderer], int]] = []
@@ -177,7 +177,7 @@ def sides(args: argparse.Namespace) -> list[tuple[str, Callable[[], EnvRenderer]
 
 
 def _write(folder: Path) -> str:
-    """The model and some starts, for processes that import nothing of ours; kind of OpenGL here."""
+    """Write the model and some starts for the plain processes; return the OpenGL library."""
     import mujoco
     import numpy as np
     import torch

@@ -1,11 +1,10 @@
-"""What a picture costs on its way from a camera to the policy: decoding, judging, resizing.
+"""Cost of an image on its way from a camera to the policy: decoding, checks, resizing.
 
-A photograph-like picture (smooth shapes and a sensor's noise) of two cameras, raw and as JPEG and
-PNG. ``resize`` is ``robo_rl.core.images.resize`` of the largest square in it, or all of it;
-``decode`` what OpenCV takes for it; ``ready`` all that the darkroom's thread does. ``OpenCV`` is
-its own
-resize by area, the yardstick. Milliseconds of this thread's CPU, the median and the smallest of the
-repeats, so that a busy machine matters less.
+The images resemble photographs (smooth shapes and sensor noise), from two cameras, raw and as JPEG
+and PNG. ``resize`` is ``robo_rl.core.images.resize`` of the largest square in it, or all of it;
+``decode`` is OpenCV's time for decoding; ``ready`` is the whole work of the image thread.
+``OpenCV`` is its own resize by area, as a reference. Times are milliseconds of this thread's CPU
+time, the median and the minimum of the repeats, so that a busy machine matters less.
 
     python benchmarks/camera_pictures.py [--json FILE] [--repeats 100]
 """
@@ -46,7 +45,7 @@ def main() -> None:
 
 
 def measured(height: int, width: int, size: int, repeats: int) -> dict[str, tuple[float, float]]:
-    """What is done → median and smallest time in ms."""
+    """Return operation → median and minimum time in ms."""
     image, side = photograph(height, width), min(height, width)
     left = (width - side) // 2
     view = ImageItem("rgb", TensorSpec(shape=(size, size, 3), dtype="uint8"), (0, left, side, side))
@@ -66,7 +65,7 @@ def measured(height: int, width: int, size: int, repeats: int) -> dict[str, tupl
 
 
 def timed(do: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Median and smallest time of this thread in ms; the first is left out."""
+    """Return median and minimum time of this thread in ms; the first run is left out."""
     do()
     spent = list[float]()
     for _ in range(repeats):
@@ -77,7 +76,7 @@ def timed(do: Callable[[], object], repeats: int) -> tuple[float, float]:
 
 
 def photograph(height: int, width: int) -> Image:
-    """(height, width, 3) uint8: waves of a few sizes, and noise."""
+    """Return an image (height, width, 3) uint8: waves of a few sizes, and noise."""
     y, x = np.mgrid[:height, :width] / 100.0
     waves = [np.sin(x + k) * np.cos(1.7 * y - k) + 0.3 * np.sin(7.0 * x * y) for k in range(3)]
     noise = np.random.default_rng(0).normal(0.0, 4.0, (height, width, 3))
@@ -85,7 +84,7 @@ def photograph(height: int, width: int) -> Image:
 
 
 def _eye(view: ImageItem) -> CameraPreprocessor:
-    """A fresh one, for the same picture again and again would be a frozen camera's."""
+    """Return a new preprocessor, since repeated equal images would count as a frozen camera."""
     return CameraPreprocessor("/camera", (view,), CameraGuard(CameraGuard.Config()))
 
 

@@ -1,11 +1,11 @@
-"""A policy that answers late, in a world that does not wait: what its chunks come to by their rule.
+"""Success of a policy with inference delay in a world that does not wait, by merge rule.
 
-Answers are there ``--delays`` control periods after their observation, and are merged by the
-scheduler that runs on robots; of a policy that inpaints, the plan goes into its denoising.
-``jerk`` is how much commands change speed from one control period to the next: the mean of
-max |a(t) − 2a(t−1) + a(t−2)| over the elements of the action, in units of the policy's own, in
-which their range is about ±1. Policies are stages of runs, one a seed; success has the interval
-over seeds and episodes.
+Answers arrive ``--delays`` control periods after their observation. The scheduler of the robot
+runtime merges them; a policy that inpaints conditions its denoising on the current plan. ``jerk``
+is the change of the commands' speed between control periods: the mean of the maximum over action
+elements of |a(t) − 2a(t−1) + a(t−2)|. Its unit is that of the policy's normalised actions, whose
+range is about ±1. Policies are stages of runs, one per seed; the interval of success covers seeds
+and episodes.
 
     python benchmarks/chunk_handover.py [STAGE ...] [--json FILE] [--delays 0 1 2] [--episodes 200]
 """
@@ -39,7 +39,7 @@ HEADER = f"{'delay':>6}{'rule':>10}{'success':>26}{'jerk':>8}"
 
 
 class HandoverResult(NamedTuple):
-    """Of N episodes.
+    """The result of N episodes.
 
     Args:
         success: (N,) bool.
@@ -89,10 +89,10 @@ class DelayedEpisodes:
     """Episodes, all begun at once, of a policy that is ``delay`` control periods late.
 
     Args:
-        policy: Whose chunks are played.
-        env: Of single steps; B episodes.
-        merge: The rule.
-        delay: From the observation to the answer; the first answer is waited for.
+        policy: The policy.
+        env: Env of single steps; B episodes.
+        merge: The merge rule.
+        delay: From the observation to the answer; the first answer is awaited.
     """
 
     def __init__(self, policy: DenoisingPolicy, env: VecEnv, merge: MergeMode, delay: int) -> None:
@@ -107,7 +107,7 @@ class DelayedEpisodes:
 
     @torch.no_grad()
     def run(self) -> HandoverResult:
-        """Until all episodes have ended."""
+        """Run until all episodes have ended."""
         obs, alive = self.env.reset(SEED), list[Tensor]()
         size = self.policy.obs_horizon
         history = {k: v.unsqueeze(1).repeat_interleave(size, dim=1) for k, v in obs.items()}
@@ -126,7 +126,7 @@ class DelayedEpisodes:
         return self._found(torch.stack(alive))
 
     def _think(self, tick: int, history: dict[str, Tensor]) -> None:
-        """As a robot's runtime does: hear, ask, and hear again, for it may have been quick."""
+        """Poll, request, and poll again for an immediate answer, as a robot's runtime does."""
         self._hear(tick)
         if self.asked is None and self.schedulers[0].wants_query(tick):
             self.asked = tick, self._query(tick, history)
@@ -150,7 +150,7 @@ class DelayedEpisodes:
         return self.policy.inpaint(history, noise, planned, weight)
 
     def _due(self, tick: int) -> Tensor:
-        """What is due (B, A); where no chunk reaches the tick, the last action goes on."""
+        """Return the actions due (B, A); where no chunk covers the tick, repeat the last action."""
         due = [scheduler.action_at(tick) for scheduler in self.schedulers]
         if any(each is None for each in due):
             act = self.path[-1]

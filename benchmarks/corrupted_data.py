@@ -1,15 +1,15 @@
-"""Logs that are partly wrong: implicit Q-learning, and its robust variant beside it.
+"""Offline RL on partly corrupted data: implicit Q-learning and its robust variant.
 
-``lift_offline`` by seeds, its clone improved by ``awr`` from decisions of which ``SHARE`` are
-spoilt: what was seen, what was done or what it earned has noise of ``SCALE`` standard deviations of
-that column, or what followed is what followed another decision (Yang et al. 2023, arXiv 2310.12955,
-random corruption). The clone and the env are as they are. Of what comes of it 400 episodes tell,
-whatever the gate would say, and nothing is chosen by them. Intervals are of the episodes of these
-very runs, all seeds' together, and of nothing else.
+The benchmark runs ``lift_offline`` per seed and improves its clone with ``awr``. A fraction
+``SHARE`` of the decisions is corrupted. Observations, actions or rewards get noise of ``SCALE``
+standard deviations of that column, or the successor is that of another decision (Yang et al. 2023,
+arXiv 2310.12955, random corruption). Clone and env are unchanged. Each result is measured in 400
+episodes, regardless of the gate, and no selection is based on them. Intervals cover the episodes of
+these runs, over all seeds, and no other variation.
 
     python benchmarks/corrupted_data.py [--json FILE] [--seeds 0 1 2] [--kinds clean obs …]
 
-Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
+Runs are saved in ``--out`` and resumed; results are saved under ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ COLUMNS = ("wrong", *(f"{arm}: success, {what}" for arm in ARMS for what in ("by
 
 
 def corrupt(columns: dict[str, Tensor], kind: str, generator: torch.Generator) -> dict[str, Tensor]:
-    """Rows of ``dataset_transitions`` of which ``SHARE`` are wrong in one way."""
+    """Return the rows of ``dataset_transitions`` with a fraction ``SHARE`` corrupted in one way."""
     number = len(columns["next"])
     wrong = torch.rand(number, generator=generator) < SHARE
     if kind == "dynamics":
@@ -71,12 +71,12 @@ def _noisy(column: Tensor, wrong: Tensor, generator: torch.Generator) -> Tensor:
 
 
 class CorruptedOfflineRl(OfflineRl):
-    """The stage, with decisions that are partly wrong.
+    """The stage on partly corrupted decisions.
 
     Args:
-        cfg: As the stage's.
-        kind: In which way.
-        seed: Which.
+        cfg: Settings of the stage.
+        kind: Kind of corruption.
+        seed: Seed of the corruption.
     """
 
     def __init__(self, cfg: OfflineRl.Config, kind: str, seed: int) -> None:
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def line(kind: str, cells: dict[tuple[str, int], dict[str, Any]]) -> str:
-    """A row of the table, in Markdown."""
+    """Return a row of the table, in Markdown."""
     shown = [kind]
     for arm in ARMS:
         rates = [cell["success_ungated"] for (which, _), cell in cells.items() if which == arm]
@@ -123,7 +123,7 @@ def _counts(rate: dict[str, Any]) -> tuple[int, int]:
 
 
 def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
-    """What is kept of a run, or what comes of it now."""
+    """Return the saved result of a run, or compute it."""
     path, asked = args.results / f"{kind}_{arm}_{seed}.json", settings(kind, arm, seed)
     if not args.redo and (found := load_result(path, asked)) is not None:
         return found
@@ -139,9 +139,9 @@ def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str,
 
 
 def settings(kind: str, arm: str, seed: int) -> dict[str, Any]:
-    """Of clone, critics and algorithm, and of what is wrong."""
+    """Return the settings of clone, critics and algorithm, and of the corruption."""
     clone = resolve_experiment("lift_offline", [f"seed={seed}"])
-    del clone["stages"]["offline"]  # which is ours
+    del clone["stages"]["offline"]  # this benchmark replaces it
     improved = _improved(arm).model_dump(mode="json")
     return {
         "clone": clone,
@@ -151,7 +151,7 @@ def settings(kind: str, arm: str, seed: int) -> dict[str, Any]:
 
 
 def _improved(arm: str) -> OfflineRl.Config:
-    """Improved by all of the logs, and not judged."""
+    """Return the stage's settings: trained on all data, without off-policy evaluation."""
     critics = {"name": "iql", **ARMS[arm]}
     asked = {"critics": critics, "holdout_fraction": 0.0, "fqe": {"steps": 1}}
     return OfflineRl.Config.model_validate(asked)

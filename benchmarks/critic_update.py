@@ -1,14 +1,13 @@
 """Time of an update of an action-value critic, by members, batch and width.
 
-An update is a step of temporal differences on made-up transitions: values of the target network at
-the successors, loss, gradient, AdamW, average of the weights. Observations have 39 numbers, chunks
-8 actions of 4.
+An update is a temporal-difference step on random transitions: target values at the successors,
+loss, gradient, AdamW, and weight averaging. Observations have 39 numbers, chunks 8 actions of 4.
 
-Two sides take turns: the ensemble as one stack of batched matrix products, and the same number of
-``nn.Sequential`` one after the other, in a list that optimiser and average run over. ``us`` is the
-median over the repeats of the ensemble's wall time, ``ratio`` the median of each repeat's own time
-over that of the separate networks. ``cpu us`` and ``ratio`` behind it are the same of processor
-time, all threads together: on a machine that is busy with other things, only they mean anything.
+Two variants alternate: the ensemble as one stack of batched matrix products, and the same number of
+``nn.Sequential`` networks in sequence, with optimiser and average over the list. ``us`` is the
+median over the repeats of the ensemble's wall time. ``ratio`` is the median over the repeats of its
+time over that of the separate networks. ``cpu us`` and the ``ratio`` after it are the same for
+processor time, all threads together; on a busy machine only these are meaningful.
 
     python benchmarks/critic_update.py [--json FILE] [--repeats 9] [--threads 1]
 """
@@ -41,7 +40,7 @@ MEMBERS, BATCHES, WIDTHS, DEPTH = (2, 4, 10), (256, 1024), (128, 256), 2
 
 
 class SeparateNetworks(nn.Module):
-    """The members as modules of their own: (B, D) → (M, B, out)."""
+    """The members as separate modules: (B, D) → (M, B, out)."""
 
     def __init__(self, members: int, sizes: list[int]) -> None:
         super().__init__()
@@ -85,7 +84,7 @@ def _cases() -> list[tuple[str, int, int, int]]:
 
 
 def measured(kind: str, members: int, batch: int, width: int, repeats: int) -> dict[str, float]:
-    """Medians of an update of the ensemble, in µs, and of its ratio to separate networks."""
+    """Return the ensemble's median update time in µs, and its ratio to separate networks."""
     transitions = made_up(batch)
     sides = [
         update(make_critic(kind, members, width, separate=separate), transitions)
@@ -96,7 +95,7 @@ def measured(kind: str, members: int, batch: int, width: int, repeats: int) -> d
         for side in (0, 1) if repeat % 2 else (1, 0):
             started = time.perf_counter(), time.process_time()
             sides[side]()
-            if repeat:  # 0 warms up
+            if repeat:  # 0 is the warm-up
                 wall[side].append(time.perf_counter() - started[0])
                 cpu[side].append(time.process_time() - started[1])
     return {
@@ -112,7 +111,7 @@ def _ratio(seconds: list[list[float]]) -> float:
 
 
 def update(critic: QCritic, batch: Transitions) -> Callable[[], object]:
-    """One step of temporal differences, ready to run any number of times."""
+    """Return one temporal-difference step, ready to run any number of times."""
     target, optimizer = (
         Ema(critic, decay=0.995),
         ClippedOptimizer(critic.net.parameters(), 3e-4, 1.0),
@@ -129,7 +128,7 @@ def update(critic: QCritic, batch: Transitions) -> Callable[[], object]:
 
 
 def make_critic(kind: str, members: int, width: int, *, separate: bool) -> QCritic:
-    """A critic with random weights; ``separate``: of networks one after the other."""
+    """Return a critic with random weights; ``separate``: with separate networks in sequence."""
     torch.manual_seed(0)
     head = HeadConfig.model_validate({"kind": kind, "bounds": (0.0, 1.0)})
     cfg = QCritic.Config(members=members, hidden=(width,) * DEPTH, head=head)
@@ -143,7 +142,7 @@ def make_critic(kind: str, members: int, width: int, *, separate: bool) -> QCrit
 
 
 def made_up(rows: int) -> Transitions:
-    """Random transitions that end nothing."""
+    """Return random transitions without an episode's end."""
     generator = torch.Generator().manual_seed(0)
     obs, next_obs = (
         {"state": torch.randn(rows, 1, *OBS.items["state"].shape, generator=generator)}

@@ -1,29 +1,29 @@
-"""How often off-policy evaluation is right: its values beside what policies really come to.
+"""Calibration of off-policy evaluation: estimates and true returns of policies.
 
-On each task logs are recorded by a demonstrator who fails often. Ten policies are made of them, as
-the gate of offline learning meets them: cloned for shorter and longer, from all of them or from
-their successes, and improved by AWR, by as many more steps of cloning, by PA-RL and by PPO in the
-denoising chain. Other logs of the same demonstrator judge; and 400 episodes tell the truth. One row
-an estimator, and one of all of them together: its value is the mean of theirs, its interval from
-the lowest to the highest that any of theirs reaches, and its answer what all of them say.
+On each task, an unreliable demonstrator records logs. Ten policies are trained on them, similar to
+those that the gate of offline training meets. They are clones of few or many steps, from all logs
+or from the successful ones, and clones improved by AWR, by further cloning, by PA-RL and by PPO in
+the denoising chain. Other logs of the same demonstrator serve for evaluation, and 400 episodes give
+the true return. There is one row per estimator and one for all together. Its value is the mean, its
+interval the hull of theirs, and its answer must be unanimous.
 
-``strange``: policies whose chunks are too far from any that were tried for their values to count.
-``covered``, of the others: the 95 % interval of the value has the truth in it; ``width`` is the
-median of these intervals. ``of the strange``: as many of those are covered. ``rank``: Spearman's
-correlation of values and truths, of all. Of all ordered pairs of one task's policies, judged on the
-same resamples: how often it cannot be told whether the one is better than the other, and how often
-the answer is wrong, that is, contradicted by truths whose difference's own 95 % interval is on the
-other side of 0.
+- ``strange``: policies whose chunks are too far from the data for their estimates to count.
+- ``covered``, of the others: the 95 % interval contains the true return; ``width`` is the median
+  width of these intervals. ``of the strange``: the same count for the strange ones.
+- ``rank``: Spearman's correlation of estimates and true returns, of all policies.
+- ``cannot tell`` and ``wrong``: counts over all ordered pairs of one task's policies, on the same
+  resamples. An answer is wrong if the 95 % interval of the true difference is on the other side
+  of 0.
 
-Over all tasks: how many of the improved policies are said to be better than the clone that they
-were made of, and how many of these are not (``contradicted``, as above). ``off``: how far beyond
-its interval one truth in ten may lie (``ope.calibration``); ``covered then``: where the intervals
-of each task are widened by what the other tasks' say of that.
+Over all tasks, the table counts the improved policies that are rated better than their clone, and
+how many of these ratings are wrong (``contradicted``). ``off`` is how far outside its interval one
+true return in ten may lie (``ope.calibration``). ``covered then`` is the coverage after widening
+the intervals of each task by the ``off`` of the other tasks.
 
     python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …]
         [--estimators fqe rollouts …]
 
-Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
+Runs are saved in ``--out`` and resumed; results are saved under ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def over_all(policies: Mapping[str, list[PolicyEstimate]]) -> dict[str, Any]:
-    """Of all tasks' policies; what their intervals lack, and whether other tasks' can tell."""
+    """Summarise all tasks' policies, with intervals also widened by the other tasks' errors."""
     known = {task: [x for x in each if not x.is_ood] for task, each in policies.items()}
     everyone = [x for each in known.values() for x in each]
     off = {
@@ -120,7 +120,7 @@ def _width(policies: list[PolicyEstimate]) -> float:
 
 
 def _off(policies: list[PolicyEstimate]) -> float:
-    """By how much one truth in ten is outside of its interval, at most and if more than 0."""
+    """Return the distance outside the interval that one true return in ten exceeds, at least 0."""
     return max(
         0.0,
         conformal_quantile(
@@ -130,7 +130,7 @@ def _off(policies: list[PolicyEstimate]) -> float:
 
 
 def _of_improved(policies: Mapping[str, list[PolicyEstimate]]) -> tuple[int, int]:
-    """How many are said to be better than the clone they are made of, how many of them wrongly."""
+    """Count the improved policies that are rated better than their clone, and the wrong ratings."""
     places = {plan.name: place for place, plan in enumerate(PLANS)}
     clone = places[f"all_{WHOLE}"]
     pairs = [(each[places[name]], each[clone]) for each in policies.values() for name in IMPROVERS]
@@ -141,13 +141,13 @@ def _of_improved(policies: Mapping[str, list[PolicyEstimate]]) -> tuple[int, int
 def _by_estimator(
     policies: list[PolicyEstimate], names: list[str]
 ) -> dict[str, list[PolicyEstimate]]:
-    """What each says of them, and all of them together where they are several."""
+    """Return the estimates by estimator, and those of all together if there are several."""
     parts = {name: [each.only(name) for each in policies] for name in names}
     return {**parts, ALL: policies} if len(parts) > 1 else parts
 
 
 def summary(policies: list[PolicyEstimate]) -> dict[str, Any]:
-    """Of one task's policies."""
+    """Summarise one task's policies."""
     values = [each.value for each in policies]
     truths = [each.true_return["value"] for each in policies]
     strange = [each for each in policies if each.is_ood]
@@ -172,7 +172,7 @@ def summary(policies: list[PolicyEstimate]) -> dict[str, Any]:
 
 
 def line(task: str, who: str, row: dict[str, Any]) -> str:
-    """A row of the table, in Markdown."""
+    """Return a row of the table, in Markdown."""
     known = row["policies"] - row["strange"]
     cells = [
         *(task, who, f"{row['policies']}", f"{row['strange']}"),
@@ -201,7 +201,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _answer(new: PolicyEstimate, old: PolicyEstimate) -> OpeAnswer:
-    """What the gate says of the one in the other's place."""
+    """Return the gate's answer on replacing the old policy by the new one."""
     verdicts = {
         name: compare_estimates(each, old.members[name]) for name, each in new.members.items()
     }
@@ -209,7 +209,7 @@ def _answer(new: PolicyEstimate, old: PolicyEstimate) -> OpeAnswer:
 
 
 def _contradicted(new: PolicyEstimate, old: PolicyEstimate, answer: OpeAnswer) -> bool:
-    """Whether the truths are surely the other way round."""
+    """Return whether the true difference has the opposite sign with 95 % confidence."""
     apart = new.true_return["value"] - old.true_return["value"]
     sure = abs(apart) > float(np.hypot(half(new.true_return), half(old.true_return)))
     return sure and answer is (OpeAnswer.WORSE if apart > 0.0 else OpeAnswer.BETTER)

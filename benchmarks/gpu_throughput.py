@@ -1,13 +1,13 @@
-"""Env steps a second on a GPU: ``SimEnv`` on MuJoCo Warp beside bare Warp and MJX, by envs.
+"""Env steps per second on a GPU: ``SimEnv`` on MuJoCo Warp, bare Warp and MJX, by number of envs.
 
-Needs this tree and the wheels of mujoco, mujoco-warp and warp-lang (and etils, absl-py, pydantic
-where they are missing); nothing has to be installed. MJX is measured where jax and
-mujoco-mjx are there. All sides step the same model from such starts as the task draws: ``SimEnv``
-and bare Warp with the same controls, anew every control step, MJX with one a world throughout.
-``SimEnv`` adds observations, rewards, ends and resets, which here all envs have at once.
-``compile_s`` is the time until the second step is done, kernels' compiling included; ``lost`` the
-env steps, of twenty others of every env, in which a contact or constraint found no room, a contact
-in any world counting for all.
+It needs this tree and the wheels of mujoco, mujoco-warp and warp-lang (and etils, absl-py, pydantic
+where they are missing); no installation is required. MJX is measured where jax and mujoco-mjx are
+available. All variants step the same model from start states of the task. ``SimEnv`` and bare Warp
+use the same controls, new in every control step; MJX uses one control per world. ``SimEnv`` adds
+observations, rewards, terminations and resets, which all envs have at the same time. ``compile_s``
+is the time until the end of the second step, including the compilation of kernels. ``lost`` counts
+env steps with a buffer overflow among twenty further steps of every env. An overflow of contacts in
+any world counts for all worlds.
 
     python benchmarks/gpu_throughput.py [--json FILE] [--tasks lift_cube push_t]
         [--envs 1024 4096 16384] [--steps 100] [--device cuda]
@@ -53,7 +53,7 @@ def main() -> None:
             results["rows"].append({"task": task, "envs": num_envs, **row})
             cells = (f"{row[n]:17,.2f}" if n in row else f"{'-':>17}" for n in COLUMNS)
             print(f"{task:12}{num_envs:8}{''.join(cells)}", flush=True)
-            if args.json:  # after every row, so that a run that is cut off leaves what it has
+            if args.json:  # after every row, so that an interrupted run keeps its rows
                 args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
@@ -67,7 +67,7 @@ def make_env(task: str, num_envs: int, device: str) -> Any:
 
 
 def measure(task: str, num_envs: int, steps: int, device: str) -> dict[str, float]:
-    """``SimEnv`` and bare Warp, in turns."""
+    """Measure ``SimEnv`` and bare Warp, alternating."""
     began = time.perf_counter()
     env = make_env(task, num_envs, device)
     first = torch.zeros(num_envs, env.act_spec.size, device=env.device)
@@ -86,7 +86,7 @@ def measure(task: str, num_envs: int, steps: int, device: str) -> dict[str, floa
 
 
 def counted(env: Any, steps: int, generator: torch.Generator) -> float:
-    """Env steps of so many in which something found no room."""
+    """Return the number of env steps with a buffer overflow."""
     from robo_rl.testing.env import random_act
 
     acts, lost = random_act(env.act_spec, env.num_envs, steps, generator).to(env.device), 0.0
@@ -97,8 +97,8 @@ def counted(env: Any, steps: int, generator: torch.Generator) -> float:
 
 
 def by_mjx(task: str, num_envs: int, steps: int) -> dict[str, float]:
-    """MJX on the same model from such starts, a random control a world; empty where it is not."""
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others measure here too
+    """Measure MJX on the same model with random controls; return nothing without MJX."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # shared GPU
     try:
         import jax
         from mujoco import mjx

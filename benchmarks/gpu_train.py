@@ -1,4 +1,4 @@
-"""How long ``lift_cube`` takes from cloning to 95 % success, its physics on a GPU.
+"""Time of ``lift_cube`` from cloning to 95 % success, with physics on a GPU.
 
 The demo's road up to fine-tuning, which ends once 95 % of the training episodes succeed; then 400
 episodes of evaluation say what the policy is worth. Physics, policy, critic and buffers are on the
@@ -46,12 +46,12 @@ def main() -> None:
     for seed in args.seeds:
         results["runs"].append(found := trained(args, seed))
         print(json.dumps(found), flush=True)
-        if args.json:  # after every run, so that one that is cut off leaves what it has
+        if args.json:  # after every run, so that an interruption keeps the results
             args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """One road, or the rest of it: seconds of its parts, and what came out."""
+    """Run or resume one experiment; return the seconds of its parts and its result."""
     folder = args.out / f"seed_{seed}"
     make_directory(folder)
     write_file(file := folder / "experiment.yaml", to_yaml(experiment(args, seed)).encode())
@@ -71,7 +71,7 @@ def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """The demo, on MuJoCo Warp, until 95 %."""
+    """Return the demo on MuJoCo Warp, until 95 % success."""
     tried = args.device == "cpu"
     online: dict[str, Any] = {"num_envs": args.envs, "stop_success": SUCCESS, "stop_episodes": 400}
     first = {"dataset": {"path": str(args.dataset.absolute())}} if args.dataset else {"collect": {}}
@@ -94,7 +94,7 @@ def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def _spent(directory: Path) -> dict[str, float]:
-    """Seconds of fine-tuning's two parts."""
+    """Return the seconds of fine-tuning's two parts."""
     (log,) = directory.glob("*-online/metrics.jsonl")
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     return {part: sum(row[part] for row in rows) for part in ("collect_s", "update_s")}

@@ -1,13 +1,13 @@
-"""Whether training with a robot's latency pays on that robot: two arms, deployed on a slow robot.
+"""Benefit of training with a robot's latency: two arms, deployed on a robot with latency.
 
-A simulated robot sends its readings ``--latency`` seconds late, in a process of its own, over DDS.
-For each seed a policy is trained without latency; the first one drives the robot for a while and is
-recorded; ``robo-rl deploy latency`` finds from the recording how late the robot is; and for each
-seed another policy is trained with that, all else the same. Then both drive the robot, and their
-successes are counted. Of the robot's latency the training knows only what the recording shows.
+A simulated robot sends its readings ``--latency`` seconds late, from a separate process, over DDS.
+For each seed a policy is trained without latency. The first one drives the robot and is recorded,
+and ``robo-rl deploy latency`` identifies the latency from the recording. For each seed a second
+policy is trained with that latency; all other settings are equal. Then both drive the robot, and
+their successes are counted. The training uses only the latency from the recording.
 
-Runs are under ``--out``, figures of each seed and arm under ``--results``, each in a folder of the
-experiment and the latency, and gone on with. Deploying wants an otherwise idle machine.
+Runs are saved under ``--out``, and figures of each seed and arm under ``--results``, in a folder
+per experiment and latency; both resume. Deployment requires an otherwise idle machine.
 
     python benchmarks/latency_realism.py [--json FILE] [--experiment lift_reactive]
         [--latency 0.06] [--seeds 3] [--episodes 100] [--redo]
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _cell(seed: int, arm: str, args: argparse.Namespace) -> dict[str, Any]:
-    """What is kept of a seed's arm, or what comes of it now."""
+    """Return the saved result of a seed's arm, or compute it."""
     path = args.results / f"{arm}_{seed}.json"
     if path.exists() and not args.redo:
         return json.loads(path.read_text())
@@ -71,7 +71,7 @@ def _cell(seed: int, arm: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _fitted(args: argparse.Namespace) -> Path:
-    """Settings of the latency that a recording of the robot shows, as a config."""
+    """Return a config file with the latency identified from a recording of the robot."""
     kept, config = args.results / FITTED, args.out / "latency.yaml"
     if not kept.exists() or (args.redo and not config.exists()):
         bundle = train("without_0", 0, [], args)
@@ -83,7 +83,7 @@ def _fitted(args: argparse.Namespace) -> Path:
 
 
 def train(name: str, seed: int, late: Sequence[Path], args: argparse.Namespace) -> Path:
-    """The bundle of an experiment's run, made or gone on with."""
+    """Run or resume an experiment; return its bundle."""
     experiment = args.out / f"{name}.yaml"
     base = [args.experiment, *(str(path.absolute()) for path in late)]
     content = {"base": base, "name": name, "seed": seed}
@@ -93,7 +93,7 @@ def train(name: str, seed: int, late: Sequence[Path], args: argparse.Namespace) 
 
 
 def record(bundle: Path, folder: Path, args: argparse.Namespace) -> None:
-    """A policy on the slow robot, for as long as is recorded."""
+    """Record a policy on the robot with latency."""
     with slow_robot(args):
         words = ["deploy", str(bundle), "--activate", "--record", str(folder)]
         words += ["--seconds", str(args.record_s), f"transport.domain={args.domain}"]

@@ -1,11 +1,11 @@
-"""Where the time of fine-tuning goes: physics, inference, learning.
+"""Profile of fine-tuning: physics, inference, learning.
 
-The loop's own collector and algorithm on the tasks and methods of the suite ``method_matrix``, with
-untrained policies, so that episodes last. ``physics`` is the time in the env (steps, rewards,
+The loop's own collector and algorithm run on the tasks and methods of the suite ``method_matrix``,
+with untrained policies, so that episodes last. ``physics`` is the time in the env (steps, rewards,
 resets, observations), ``inference`` the rest of collecting (drawing chains and scoring them),
-``learning`` the update, each in milliseconds per 1,000 env steps, medians over the updates.
-``overlap`` is by what factor a loop at best would be faster that infers while the env steps, and
-``rest`` by what factor one whose inference and learning cost nothing.
+``learning`` the update. Each is in milliseconds per 1,000 env steps, the median over the updates.
+``overlap`` is the upper bound of the speed-up from inference during env steps. ``rest`` is the
+upper bound of the speed-up from free inference and learning.
 
     python benchmarks/loop_profile.py [--json FILE] [--updates 5] [--tasks push-v3,lift_cube]
 """
@@ -35,7 +35,7 @@ from robo_rl.train.rl.loop_config import LoopConfig
 
 METHODS = ("default", "flow_sde", "reinflow", "dppo", "gaussian")
 PARTS = ("physics", "inference", "learning")
-WARM = 3  # updates that do not count: in the first two the critic learns alone
+WARM = 3  # warm-up updates: only the critic learns in the first two
 
 
 class TimedEnv(ChunkEnv):
@@ -44,7 +44,7 @@ class TimedEnv(ChunkEnv):
     seconds = 0.0
 
     def step(self, act: torch.Tensor) -> ChunkStep:
-        """As ``ChunkEnv`` has it."""
+        """Step and add the duration; see ``ChunkEnv``."""
         start = time.perf_counter()
         found = super().step(act)
         self.seconds += time.perf_counter() - start
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def profile(experiment: Experiment, updates: int) -> dict[str, float]:
-    """Milliseconds of each part per 1,000 env steps, and what could be won."""
+    """Return the milliseconds of each part per 1,000 env steps, and the possible speed-ups."""
     cfg: Any = experiment.stages["online"].cfg
     policy_cfg = experiment.policy.cfg
     vec_env = experiment.make_env(cfg.num_envs)
@@ -84,7 +84,7 @@ def profile(experiment: Experiment, updates: int) -> dict[str, float]:
 
 
 def _updates(experiment: Experiment, cfg: LoopConfig, env: TimedEnv, number: int) -> Any:
-    """Of every update (physics, inference, learning)."""
+    """Return (physics, inference, learning) of every update."""
     torch.manual_seed(0)
     normalizer = Normalizer.identity(env.obs_spec, env.act_spec)
     policy = experiment.policy.build(env.obs_spec, env.act_spec, normalizer)

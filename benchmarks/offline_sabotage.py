@@ -1,12 +1,12 @@
-"""Critics that are made to think too well of actions that nobody has tried, and the gate behind.
+"""Critics that overestimate actions outside the data, and the gate's verdict on the result.
 
-``lift_offline`` by seeds, improved by ``parl``, which climbs what critics say, with critics whose
-values are raised by how far a chunk is from those that the data hold. What the gate says of the
-policy that comes of it, and what that policy comes to in 400 episodes, beside the one before.
+``lift_offline`` runs per seed, improved by ``parl``, which searches for actions of high value. The
+critics' values are raised by the distance of a chunk from those of the data. The benchmark reports
+the gate's verdict on the resulting policy, and the success of both policies in 400 episodes.
 
     python benchmarks/offline_sabotage.py [--json FILE] [--seeds 0 1 2]
 
-Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
+Runs are saved in ``--out`` and resumed; results are saved under ``benchmarks/results``.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from robo_rl.train.stages.offline_rl import OfflineRl
 
 KEPT = Path(__file__).parent / "results" / "offline_sabotage"
 BONUS = 0.5
-"""Value added for each unit, of the normalised action, that a chunk's elements are apart."""
+"""Bonus per unit of mean absolute distance between chunks, in normalised action units."""
 REACH = {"name": "parl", "draws": 8, "climbs": 20, "stride": 0.1}
 SHOWN = ("answer", "accepted", "success_before", "success_ungated")
 COLUMNS = ("seed", "success before", "after", "answer", "goes on")
 
 
 class OverestimatingCritics:
-    """Critics that think the better of a chunk the less it is like any that was tried.
+    """Critics with a bonus for chunks outside the data.
 
     Args:
-        critics: What they thought before.
+        critics: The original critics.
         tried: (n, H, A), chunks of the data.
     """
 
@@ -53,14 +53,14 @@ class OverestimatingCritics:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.critics, name)
 
-    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """As ``OfflineCritics.worth``, and more."""
+    def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the value of ``OfflineCritics.q_value`` plus the bonus."""
         apart = (act - self.mean).abs().mean(dim=(1, 2))
         return self.critics.q_value(obs, act, generator) + BONUS * apart
 
 
 class SabotagedOfflineRl(OfflineRl):
-    """The stage, misled."""
+    """The stage with the overestimating critics."""
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
-    """What is kept of a run, or what comes of it now."""
+    """Return the saved result of a run, or compute it."""
     path, asked = args.results / f"{seed}.json", settings(seed)
     if not args.redo and (found := load_result(path, asked)) is not None:
         return found
@@ -101,10 +101,10 @@ def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def settings(seed: int) -> dict[str, Any]:
-    """Of clone, critics, algorithm and gate."""
+    """Return the settings of clone, critics, algorithm and gate."""
     clone = resolve_experiment("lift_offline", [f"seed={seed}"])
-    del clone["stages"]["offline"]  # which is ours
-    misled = _misled().model_dump(mode="json", exclude={"model_error"})  # of values, not kept
+    del clone["stages"]["offline"]  # this benchmark replaces it
+    misled = _misled().model_dump(mode="json", exclude={"model_error"})  # affects no value
     return {"clone": clone, "offline": misled, "bonus": BONUS}
 
 
@@ -113,7 +113,7 @@ def _misled() -> OfflineRl.Config:
 
 
 def line(seed: int, cell: dict[str, Any]) -> str:
-    """A row of the table, in Markdown."""
+    """Return a row of the table, in Markdown."""
     numbers = [cell[f"success_{name}"] for name in ("before", "ungated")]
     percent = [[100 * number[part] for part in ("value", "low", "high")] for number in numbers]
     rates = [f"{value:.1f} % [{low:.1f}, {high:.1f}]" for value, low, high in percent]

@@ -1,9 +1,9 @@
-"""What a query of an exported policy costs by its denoising steps: one, and ``--steps`` of them.
+"""Query time of an exported policy by denoising steps: one, and ``--steps`` of them.
 
-One observation at a time, on one thread, one query right after the other, so that caches are warm;
-``deploy_inference`` has the same on a robot. Policies were never trained, which costs the same: an
-MLP and U-Nets, the largest as wide as Diffusion Policy's (Chi et al. 2023), of states or also of a
-128×128 picture. The sides take turns; ``ratio`` is of the medians.
+Queries have one observation, run on one thread and follow each other, so that caches are warm;
+``deploy_inference`` measures the same on a robot. Policies are untrained, which does not affect the
+time: an MLP and U-Nets, the largest as wide as Diffusion Policy's (Chi et al. 2023), on states or
+also on a 128×128 image. The variants alternate; ``ratio`` is that of the medians.
 
     python benchmarks/query_time.py [--json FILE] [--steps 10] [--calls 300]
 """
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def sides(net: Any, steps: tuple[int, int], calls: int, *, picture: bool) -> dict[str, Any]:
-    """Medians and 99th percentiles of both, in ms."""
+    """Return medians and 99th percentiles of both variants, in ms."""
     with tempfile.TemporaryDirectory() as folder:
         queries = [_query(Path(folder), net, k, picture=picture) for k in steps]
         spent: list[list[float]] = [[], []]
@@ -57,7 +57,7 @@ def sides(net: Any, steps: tuple[int, int], calls: int, *, picture: bool) -> dic
 
 
 def row(label: str, found: dict[str, Any], *, picture: bool) -> str:
-    """Of the table."""
+    """Return a row of the table."""
     one, many = (" / ".join(f"{ms:.2f}" for ms in found[k]) for k in ("one_ms", "many_ms"))
     return (
         f"| {label} | {'picture' if picture else 'state'} | {one} | {many} | {found['ratio']:.1f} |"

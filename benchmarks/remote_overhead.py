@@ -1,12 +1,11 @@
-"""What a step of a remote env costs beside the simulator's own time.
+"""Overhead of a step of a remote env, in addition to the simulator's own time.
 
-A worker says how long it spent in its adapter's functions; what else passes between handing over
-the actions and having the step is the protocol: two messages, copies into and out of shared memory,
-looking for what is not finite, and waking up.
-The built-in point mass, a few array operations, shows the protocol alone; beside it stands the same
-world stepped in this process. robosuite's Lift, where its interpreter has been made
-(``robo-rl env create robosuite``), shows the share on a real simulator. Sides take turns; reported
-are medians over the repeats.
+A worker reports the time in its adapter's functions. The rest of the time from the actions to the
+step is the protocol: two messages, copies into and out of shared memory, checks for non-finite
+values, and wake-ups. The built-in point mass, a few array operations, shows the protocol alone. It
+is compared with the same world stepped in this process. robosuite's Lift, where its interpreter
+exists (``robo-rl env create robosuite``), shows the overhead on a real simulator. The variants
+alternate; reported are medians over the repeats.
 
     python benchmarks/remote_overhead.py [--json FILE] [--envs 16 256] [--repeats 9] [--steps 300]
 """
@@ -58,7 +57,7 @@ def main() -> None:
 
 
 def measure(env: RemoteEnv, world: Any, repeats: int, steps: int) -> dict[str, float]:
-    """Medians over the repeats, in µs a step, and the protocol's share; closes the env."""
+    """Return medians in µs per step and the protocol's fraction; close the env."""
     rows: list[dict[str, float]] = []
     with closing(env):
         env.reset(0)

@@ -1,17 +1,17 @@
-"""Steps per second through ``SimEnv`` against bare physics and AsyncVectorEnv, by backend.
+"""Steps per second of ``SimEnv``, bare physics and AsyncVectorEnv, by backend.
 
-All sides step the same model of ``lift_cube`` with the same random valid actions, held for a
-control step each, one call a control step, on the same number of threads or the same GPU. Bare
-physics is ``mujoco.rollout`` for ``mujoco_cpu`` and ``mujoco_warp.step`` for ``mujoco_warp``.
-``SimEnv`` adds observations, rewards, ends and resets: a repeat is one whole episode, so that each
-holds a reset of every env. The sides take turns every ten control steps, the bare one from the
-states at which ``SimEnv`` began them. Reported are medians over the repeats, the ratio's of each
-repeat's own.
+All variants step the same model of ``lift_cube`` with the same random valid actions, each held for
+a control step, with one call per control step. They use the same number of threads or the same GPU.
+Bare physics is ``mujoco.rollout`` for ``mujoco_cpu`` and ``mujoco_warp.step`` for ``mujoco_warp``.
+``SimEnv`` adds observations, rewards, terminations and resets. A repeat is one whole episode, so
+that each includes a reset of every env. The variants alternate every ten control steps; bare
+physics starts from the states of ``SimEnv``. Reported are medians over the repeats; the ratio is
+the median of the repeats' ratios.
 
     python benchmarks/sim_throughput.py [--backend all] [--json FILE] [--plot FILE]
         [--envs 16 64 256 1024] [--repeats 5]
 
-Warp on a CPU is there to test, not to be fast: it is measured for few envs and repeats.
+Warp on a CPU is meant for tests, not for speed; it is measured with few envs and repeats.
 """
 
 # mujoco ships no types.
@@ -33,7 +33,7 @@ import gymnasium
 import numpy as np
 from _bare_physics import SIDES, timed, turns
 
-ASYNC_ENVS = 16  # one process an env
+ASYNC_ENVS = 16  # one process per env
 BACKENDS = tuple(SIDES)
 SLOW_ENVS, SLOW_REPEATS = 256, 2
 
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def measured(backend: str, sizes: list[int], repeats: int) -> dict[str, dict[str, float]]:
-    """A row for every number of envs."""
+    """Return a row for every number of envs."""
     import torch
 
     slow = backend == "mujoco_warp" and not torch.cuda.is_available()
@@ -74,7 +74,7 @@ def measured(backend: str, sizes: list[int], repeats: int) -> dict[str, dict[str
 
 
 def asynchronous(repeats: int) -> dict[str, float]:
-    """A row for Gymnasium's."""
+    """Return a row for Gymnasium's AsyncVectorEnv."""
     bare = measure("mujoco_cpu", ASYNC_ENVS, repeats)["bare_steps_per_s"]
     speed, size = measure_async(ASYNC_ENVS, repeats)
     row = {"steps_per_s": speed, "bare_steps_per_s": bare, "ratio": speed / bare}
@@ -91,7 +91,7 @@ def report(backend: str, num_envs: int, row: dict[str, float]) -> None:
 
 
 def drawn(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """Env steps a second by number of envs: every backend, and its bare physics; both axes log."""
+    """Plot env steps per second by number of envs, and bare physics; both axes log."""
     from robo_rl.report.charts import ChartAxis
     from robo_rl.report.line_figure import FigureFrame, lines_figure
 
@@ -118,7 +118,7 @@ def make_env(num_envs: int, backend: str = "mujoco_cpu") -> Any:
 
 
 def measure(backend: str, num_envs: int, repeats: int) -> dict[str, float]:
-    """Medians: SimEnv and bare in physics steps/s, SimEnv in env steps/s, and their ratio."""
+    """Return medians: physics steps/s of both, env steps/s of SimEnv, and their ratio."""
     import torch
 
     env = make_env(num_envs, backend)
@@ -126,7 +126,7 @@ def measure(backend: str, num_envs: int, repeats: int) -> dict[str, float]:
     env.reset(0)
     generator, steps = torch.Generator().manual_seed(0), env.max_episode_steps
     rows = [turns(env, bare, steps, generator) for _ in range(repeats + 1)]
-    seconds = np.array(rows)[1:]  # 0 warms up
+    seconds = np.array(rows)[1:]  # 0 is the warm-up
     env.close()
     bare.close()
     ours, theirs = num_envs * steps / np.median(seconds, axis=0)
@@ -139,7 +139,7 @@ def measure(backend: str, num_envs: int, repeats: int) -> dict[str, float]:
 
 
 def memory(num_envs: int) -> float:
-    """Bytes an env adds to a fresh process, by its resident set."""
+    """Return the bytes that an env adds to a fresh process's resident set."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_grown_bytes, (num_envs,)) / num_envs
 
@@ -183,7 +183,7 @@ class PlainEnv(gymnasium.Env):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, size, np.float64)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple:
-        """Back to the start state."""
+        """Reset to the start state."""
         super().reset(seed=seed)
         self.count, self.data.time = 0, 0.0
         self.data.qpos[:], self.data.qvel[:] = self.qpos, 0.0
@@ -191,7 +191,7 @@ class PlainEnv(gymnasium.Env):
         return self.data.sensordata.copy(), {}
 
     def step(self, action: np.ndarray) -> tuple:
-        """One control step."""
+        """Take one control step."""
         self.data.ctrl[:] = action
         self.step_physics(self.model, self.data, self.substeps)
         self.count += 1
@@ -201,7 +201,7 @@ class PlainEnv(gymnasium.Env):
 
 
 def measure_async(num_envs: int, repeats: int) -> tuple[float, float]:
-    """Median physics steps/s and bytes an env of a process an env."""
+    """Return median physics steps/s and bytes per env, with one process per env."""
     import torch
     from gymnasium.vector import AsyncVectorEnv
 

@@ -1,13 +1,13 @@
 """Wall time of a PPO update with networks in bfloat16, and with compiled ones.
 
-Every side learns from the same block of a made-up world (``_ppo_updates``): 64 envs of 8 decisions,
-the same minibatches, four epochs of critic and actor. ``bf16`` is ``algo.precision: bf16``, its
-second scoring of the block included; ``compiled`` has the policy's network under ``torch.compile``,
-which needs a C++ compiler, and is measured once it has compiled. Rows are settings, whose
-minibatches are of so many decisions.
+Every variant learns from the same random rollout (``_ppo_updates``): 64 envs of 8 decisions, the
+same minibatches, four epochs of critic and actor. ``bf16`` is ``algo.precision: bf16``, including
+its second scoring of the rollout. ``compiled`` has the policy's network under ``torch.compile``,
+which needs a C++ compiler; its time excludes the compilation. Rows are settings; their minibatches
+are given in decisions.
 
-The sides take turns. ``ms`` is the median over the repeats, ``ratio`` the median of float32's time
-over each side's own of the same repeat: above 1 it is faster.
+The variants alternate. ``ms`` is the median over the repeats, ``ratio`` the median over the repeats
+of float32's time over each variant's: above 1 it is faster.
 
     python benchmarks/update_precision.py [--json FILE] [--repeats 9]
 """
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measured(setting: UpdateSetting, minibatch: int, repeats: int) -> dict[str, dict[str, float]]:
-    """Every side's figures."""
+    """Return every variant's figures."""
     sides = {
         side: prepared(setting._replace(**change), minibatch, EPOCHS).run
         for side, change in SIDES.items()
@@ -58,7 +58,7 @@ def measured(setting: UpdateSetting, minibatch: int, repeats: int) -> dict[str, 
     for repeat in range(repeats + 1):
         for side in list(SIDES)[:: -1 if repeat % 2 else 1]:
             spent = 1e3 * timed(sides[side])
-            if repeat:  # 0 warms up, and compiles
+            if repeat:  # 0 is the warm-up, and compiles
                 times[side].append(spent)
     return {side: _summary(own, times[BASE]) for side, own in times.items()}
 

@@ -1,15 +1,15 @@
 """Time and memory of a PPO update as functions of envs, denoising steps K, and chunk.
 
-From one setting (64 envs of 8 decisions, joint ratio, K = 4, chunks of 8 actions of 8 numbers,
-minibatches of 512 decisions) one quantity at a time is doubled, four times. Every point is measured
-in a process of its own: ``ms`` is the median over the repeats of an update's wall time, ``block``
-the size of what it learns from, ``peak`` how far the process's resident memory rose beyond what it
-was before the first update. ``power`` is the slope of a line through the logarithms of the last two
-doublings, where fixed costs are least: 1 is linear, 0 is free.
+The base setting has 64 envs of 8 decisions, joint ratio, K = 4, chunks of 8 actions of 8 numbers
+and minibatches of 512 decisions. One quantity at a time is doubled, four times. Every point is
+measured in a separate process. ``ms`` is the median over the repeats of an update's wall time and
+``block`` the size of the rollout. ``peak`` is the rise of the process's resident memory above its
+value before the first update. ``power`` is the slope of a line through the logarithms of the last
+two doublings, where fixed costs are least: 1 is linear, 0 is constant.
 
-The block is to be linear in all three, the time in envs and K. The peak is that of a minibatch and
-is to be flat in envs beyond one. The network's width does not depend on the chunk, so time hardly
-does while chunks are small.
+The rollout size should be linear in all three, the time in envs and K. The peak is that of a
+minibatch and should be constant beyond one. The network's width does not depend on the chunk, so
+time hardly depends on small chunks.
 
     python benchmarks/update_scaling.py [--json FILE] [--plot FILE] [--repeats 5]
 """
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def scaled(axis: str, factor: int) -> tuple[int, UpdateSetting]:
-    """The value of what is scaled, and the setting."""
+    """Return the scaled value, and the setting."""
     if axis == "envs":
         return BASE.num_envs * factor, BASE._replace(num_envs=BASE.num_envs * factor)
     if axis == "K":
@@ -71,7 +71,7 @@ def scaled(axis: str, factor: int) -> tuple[int, UpdateSetting]:
 
 
 def measured(axis: str, factor: int, repeats: int) -> dict[str, float]:
-    """One point, in a process of its own."""
+    """Measure one point in a separate process."""
     value, setting = scaled(axis, factor)
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=fresh) as pool:
@@ -79,12 +79,12 @@ def measured(axis: str, factor: int, repeats: int) -> dict[str, float]:
 
 
 def cost(setting: UpdateSetting, repeats: int) -> dict[str, float]:
-    """Milliseconds and MB of an update, in this process."""
+    """Return milliseconds and MB of an update in this process."""
     run, rollout, _ = prepared(setting, MINIBATCH)
     before = resident_mb("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     times: list[float] = []
-    for _ in range(repeats + 1):  # the first warms up
+    for _ in range(repeats + 1):  # the first is the warm-up
         start = time.perf_counter()
         run()
         times.append(1e3 * (time.perf_counter() - start))
@@ -93,27 +93,27 @@ def cost(setting: UpdateSetting, repeats: int) -> dict[str, float]:
 
 
 def resident_mb(name: str) -> float:
-    """Resident memory of this process in MB: ``VmRSS`` now, ``VmHWM`` at its highest."""
+    """Return the resident memory of this process in MB: ``VmRSS`` now, ``VmHWM`` at its peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     found = next(line for line in lines if line.startswith(f"{name}:"))
     return int(found.split()[1]) / 1024
 
 
 def block_mb(rollout: Rollout) -> float:
-    """Size of a block's tensors in MB."""
+    """Return the size of a rollout's tensors in MB."""
     found = [rollout.obs, rollout.last_obs, rollout.final_obs, vars(rollout)]
     tensors = [t for part in found for t in part.values() if isinstance(t, torch.Tensor)]
     return sum(t.nbytes for t in tensors) / 2**20
 
 
 def power(rows: Rows, name: str) -> float:
-    """Exponent of a figure in what was scaled, over the last doublings."""
+    """Return the exponent of a figure in the scaled quantity, over the last doublings."""
     values, figures = ([row[key] for row in rows[-LAST:]] for key in ("value", name))
     return float(np.polyfit(np.log(values), np.log(np.maximum(figures, 1e-3)), 1)[0])
 
 
 def drawn(results: Mapping[str, Rows]) -> str:
-    """Times and memory, as multiples of their smallest, against that of what is scaled."""
+    """Plot times and memory against the scaled quantity, each relative to its smallest value."""
     lines = {
         f"{name} by {axis}": [
             (factor, row[key] / rows[0][key]) for factor, row in zip(FACTORS, rows, strict=True)

@@ -1,12 +1,12 @@
 """Wall time of a PPO update for the three ratio modes, per 10⁵ env decisions.
 
-Every side learns from the same number of decisions of a made-up world (``_ppo_updates``) with the
-same network and the same number of optimiser steps: a minibatch is the same number of decisions,
-which is ten times as many likelihood ratios where each of the last ten denoising steps is one
-(``per_step``, the setting of DPPO).
+Every variant learns from the same number of decisions of a random rollout (``_ppo_updates``), with
+the same network and the same number of optimiser steps. A minibatch is the same number of
+decisions. In ``per_step``, the setting of DPPO, each of the last ten denoising steps has its own
+likelihood ratio, which makes ten times as many ratios.
 
-The sides take turns. ``scored`` is the number of denoising steps of a chain that are scored, ``s
-per 1e5`` the median over the repeats, ``ratio`` the median of each repeat's own time over that of
+The variants alternate. ``scored`` is the number of scored denoising steps of a chain, ``s per 1e5``
+the median over the repeats, ``ratio`` the median over the repeats of its time over that of
 ``per_step``.
 
     python benchmarks/update_speed.py [--json FILE] [--envs 512] [--repeats 7]
@@ -41,7 +41,7 @@ def main() -> None:
     for repeat in range(args.repeats + 1):
         for mode in list(SIDES)[:: -1 if repeat % 2 else 1]:
             spent = timed(updates[mode]) * 1e5 / decisions
-            if repeat:  # 0 warms up
+            if repeat:  # 0 is the warm-up
                 seconds[mode].append(spent)
     results = {mode: _summary(seconds[mode], seconds[BASE]) for mode in SIDES}
     print(

@@ -51,7 +51,7 @@ class Walk(DynamicsEnsemble):
         after = seen[..., 0] + change[..., 0]
         return DynamicsPrediction(change, after, torch.full_like(after, -torch.inf))
 
-    def moved(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
+    def next_obs(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
         return seen + ahead.delta
 
 

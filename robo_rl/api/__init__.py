@@ -1,1 +1,1 @@
-"""What a plugin is written against: tasks, robots, envs, specs."""
+"""The interfaces that plugins implement: tasks, robots, envs and their specs."""

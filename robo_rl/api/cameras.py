@@ -1,6 +1,6 @@
-"""Which cameras an env looks through, what of their pictures is drawn by chance, and how fast.
+"""The cameras of an env: their images, the randomisation of their poses, the rendering processes.
 
-Pictures are (3, height, width) uint8, red, green, blue, the first row the top one.
+Images are (3, height, width) uint8 in the order red, green, blue; the first row is the top one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 
 Side = Annotated[int, Field(ge=8, le=4096)]
-"""Pixels; a side of 3 could be taken for the channels'."""
+"""Image side in pixels; a side of 3 would be ambiguous with the channel axis."""
 
 
 class CameraJitter(ConfigModel):
-    """How far a camera may be off, drawn uniformly for a world at each of its resets.
+    """Ranges of the camera randomisation, drawn uniformly per world at each reset.
 
     Args:
-        pos_m: Along each axis of the body that carries it, at most.
-        rotation_deg: About each axis of the camera, at most.
-        fovy_deg: Of the vertical field of view, at most.
+        pos_m: Largest offset along each axis of the body that carries the camera.
+        rotation_deg: Largest rotation about each axis of the camera.
+        fovy_deg: Largest change of the vertical field of view.
     """
 
     pos_m: float = Field(default=0.0, ge=0.0)
@@ -33,17 +33,17 @@ class CameraJitter(ConfigModel):
 
     @property
     def is_active(self) -> bool:
-        """Whether anything is drawn."""
+        """Return whether any range is non-zero."""
         return bool(self.pos_m or self.rotation_deg or self.fovy_deg)
 
 
 class LightJitter(ConfigModel):
-    """Likewise of every light of the scene; the headlight at the camera stays as it is.
+    """Ranges of the light randomisation, for every light of the scene except the headlight.
 
     Args:
-        pos_m: Along each axis of the body that carries it, at most.
-        rotation_deg: About each axis of that body, at most.
-        intensity: Range of the factor by which its diffuse and specular colours are multiplied.
+        pos_m: Largest offset along each axis of the body that carries the light.
+        rotation_deg: Largest rotation about each axis of that body.
+        intensity: Range of the factor on the diffuse and specular colours of the light.
     """
 
     pos_m: float = Field(default=0.0, ge=0.0)
@@ -58,14 +58,14 @@ class LightJitter(ConfigModel):
 
 
 class CameraItem(ConfigModel):
-    """A camera of the scene that gives an item of the observation.
+    """A camera of the scene that provides an item of the observation.
 
     Args:
-        name: Of the camera in the scene; a robot's are in its ``robot.yaml``.
+        name: Name of the camera in the scene; a robot's cameras are defined in ``robot.yaml``.
         obs: Name of the item; ``<name>_rgb`` where empty.
-        width: Of the picture, pixels.
-        height: Likewise.
-        jitter: How far it may be off.
+        width: Image width in pixels.
+        height: Image height in pixels.
+        jitter: Randomisation of the camera.
     """
 
     name: str
@@ -76,22 +76,22 @@ class CameraItem(ConfigModel):
 
     @property
     def item(self) -> str:
-        """Name of the item of the observation."""
+        """Return the name of the item of the observation."""
         return self.obs or f"{self.name}_rgb"
 
     @property
     def spec(self) -> TensorSpec:
-        """Of a picture."""
+        """Return the spec of the image, (3, height, width) uint8."""
         return TensorSpec(shape=(3, self.height, self.width), dtype="uint8")
 
 
 class RenderConfig(ConfigModel):
-    """The processes that draw where a backend does not draw itself.
+    """The rendering processes, for backends that do not render themselves.
 
     Args:
-        workers: How many; 0 is one a usable core, and never more than there are envs.
-        timeout_s: A process that has drawn no picture for so long is given up.
-        start_timeout_s: Likewise one that has not started.
+        workers: Number of processes, at most the number of envs; 0 starts one per usable core.
+        timeout_s: A process that has rendered no image for this long counts as lost.
+        start_timeout_s: A process that has not started after this long counts as lost.
     """
 
     workers: int = Field(default=0, ge=0)
@@ -100,12 +100,12 @@ class RenderConfig(ConfigModel):
 
 
 class CameraSettings(ConfigModel):
-    """What an env with cameras has among its settings.
+    """Camera settings of an env.
 
     Args:
-        cameras: Whose pictures are items of the observation; each a ``CameraItem``.
-        lights: How far the lights of the scene may be off.
-        rendering: The processes that draw.
+        cameras: Cameras that provide items of the observation; each is a ``CameraItem``.
+        lights: Randomisation of the lights of the scene.
+        rendering: The rendering processes.
     """
 
     cameras: tuple[CameraItem, ...] = ()
@@ -120,14 +120,14 @@ class CameraSettings(ConfigModel):
 
     @model_serializer(mode="wrap")
     def _as_before_cameras(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Those that say nothing are left out, so that what is older keeps its hashes."""
+        """Omit fields at their defaults, so that configs without cameras keep their hashes."""
         default = {"cameras": (), "lights": LightJitter(), "rendering": RenderConfig()}
         unused = {name for name, value in default.items() if getattr(self, name) == value}
         return {name: value for name, value in dump(self).items() if name not in unused}
 
 
 def with_images(spec: ObsSpec, cameras: Iterable[CameraItem]) -> ObsSpec:
-    """An observation with the pictures of cameras behind what is there.
+    """Return the observation spec with the images of the cameras appended.
 
     Raises:
         ConfigError: Two items would have one name.

@@ -1,6 +1,6 @@
-"""What can be commanded of a robot: its joints, and the axes along which its hand is moved.
+"""The commandable quantities of a robot: its joints and the axes of its end effector.
 
-Every one of them is a number with limits, so that one safety filter serves them all.
+Each is one number with limits, so that one safety filter covers all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from robo_rl.config.models import ConfigModel
 
 
 class CommandAxis(ConfigModel):
-    """One number that is commanded; lengths in m where ``unit`` is ``"m"``, else rad.
+    """One commanded number; lengths are in m where ``unit`` is ``"m"``, angles in rad otherwise.
 
     Args:
         name: Its name on ROS topics and in specs.
@@ -22,9 +22,9 @@ class CommandAxis(ConfigModel):
         high: Upper limit.
         max_velocity: Largest speed, per second. The simulator does not enforce it; tasks and the
             safety filter do.
-        max_acceleration: Largest acceleration of what is commanded, per second squared; the safety
+        max_acceleration: Largest acceleration of the command, per second squared; the safety
             filter enforces it.
-        max_jerk: Likewise of the jerk, per second cubed.
+        max_jerk: Largest jerk of the command, per second cubed; the safety filter enforces it.
         home: Position at home.
         unit: ``"rad"`` or ``"m"``.
     """
@@ -47,7 +47,7 @@ class CommandAxis(ConfigModel):
 
 
 class Joint(CommandAxis):
-    """A joint; forces in N where ``unit`` is ``"m"``, else N m.
+    """A joint; forces are in N where ``unit`` is ``"m"``, torques in N m otherwise.
 
     Args:
         max_torque: Largest torque or force of its actuator; joints that mimic it share it.
@@ -61,21 +61,21 @@ class Joint(CommandAxis):
 
 
 class EndEffectorAxes(ConfigModel):
-    """How the end effector is commanded as a whole, by a Cartesian controller.
+    """The six axes along which a Cartesian controller commands the end effector.
 
-    Its pose is six numbers: where it is in the base's frame, and the rotation vector r of the turn
-    that takes it from ``upright`` to how it is, in that frame too: R = exp([r]) R(upright). The
-    largest turn within the limits is less than π, so that every orientation has one r; and
-    |ω| <= |dr/dt|, so that what limits the change of r limits the angular velocity. Limits are of
-    each number by itself: those of a vector's length are to be divided by the root of 3.
+    The pose is the position in the base frame and a rotation vector r in the base frame. r turns
+    the orientation ``upright`` into the current one: R = exp([r]) R(upright). Rotations within
+    the limits stay below π, so that every orientation has one r. Because |ω| <= |dr/dt|, a limit
+    on the rate of r also limits the angular velocity. Limits apply to each axis separately; to
+    bound the length of a vector, divide the bound by the root of 3.
 
     Args:
         axes: x, y, z in m, then the rotation vector's x, y, z in rad.
-        upright: Orientation of the end effector where nothing is turned, wxyz.
+        upright: Orientation of the end effector at r = 0, wxyz.
 
-    Source: of the inequality, the right Jacobian of SO(3), whose singular values are 1 and
-        2 sin(|r|/2) / |r| (Chirikjian, "Stochastic Models, Information Theory, and Lie Groups",
-        vol. 2, sec. 10.7).
+    Source: the inequality follows from the right Jacobian of SO(3), which has the singular values
+    1 and 2 sin(|r|/2) / |r| (Chirikjian, "Stochastic Models, Information Theory, and Lie
+    Groups", vol. 2, sec. 10.7).
     """
 
     axes: tuple[CommandAxis, CommandAxis, CommandAxis, CommandAxis, CommandAxis, CommandAxis]
@@ -83,7 +83,7 @@ class EndEffectorAxes(ConfigModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the six axes."""
+        """Return the names of the six axes."""
         return tuple(axis.name for axis in self.axes)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The one environment interface: simulators, Gymnasium, learnt worlds and twins.
+"""The one environment interface, for simulators, Gymnasium, learnt world models and twins.
 
 Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are torch tensors on
 ``device``; actions and observations are in physical units (SI).
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 REW_PART = "rew/"
-"""How the names of metrics begin that are parts of the reward."""
+"""Prefix of the names of reward terms in ``Step.metrics``."""
 
 
 class Step(NamedTuple):
-    """What one env step gives back.
+    """The result of one env step.
 
     Args:
-        obs: Name → (B, …): the observation to act on next; of the new episode where the env was
-            reset.
+        obs: Name → (B, …): the observation to act on next. Where the env was reset, it is the
+            first observation of the new episode.
         next_obs: Name → (B, …): the true successor of the action, also where the env was reset.
         rew: (B,) float32.
         terminated: (B,) bool, the task ended: no bootstrap.
         truncated: (B,) bool, a time limit or a cut: bootstrap from ``next_obs``.
-        valid: (B,) bool, False where no transition took place: a world that went NaN and was
-            reset, or an env whose episode ended earlier in the open-loop sequence.
-        metrics: Name → (B,) float32, ``success`` among them where the task defines it.
+        valid: (B,) bool, False where no transition took place: the world became NaN and was
+            reset, or the episode ended at a previous step of the open-loop sequence.
+        metrics: Name → (B,) float32; includes ``success`` where the task defines it.
     """
 
     obs: dict[str, Tensor]
@@ -49,16 +49,16 @@ class Step(NamedTuple):
 
     @property
     def success(self) -> Tensor:
-        """(B,) bool; nowhere where the task defines none."""
+        """Return the success flags, (B,) bool; all False where the task defines no success."""
         return successes(self.metrics, self.terminated)
 
 
 def successes(metrics: Mapping[str, Tensor], flags: Tensor) -> Tensor:
-    """Which of the envs (B,) succeeded; none where nobody says.
+    """Return the success flags (B,), all False where the metrics have none.
 
     Args:
-        metrics: Of a step.
-        flags: (B,) bool, any.
+        metrics: Metrics of a step.
+        flags: Any (B,) bool tensor; it gives the shape and the device.
     """
     return metrics["success"] > 0 if "success" in metrics else flags & ~flags
 
@@ -66,8 +66,8 @@ def successes(metrics: Mapping[str, Tensor], flags: Tensor) -> Tensor:
 class VecEnv(Protocol):
     """A vectorised world that runs a task, with same-step reset.
 
-    ``reset(seed)`` starts every env anew; with None the random streams go on. Actions outside
-    ``act_spec``'s limits are clipped here and nowhere else.
+    ``reset(seed)`` starts a new episode in every env and seeds the random streams; None continues
+    the streams. The env is the only place that clips actions to the limits of ``act_spec``.
     """
 
     num_envs: int
@@ -78,7 +78,7 @@ class VecEnv(Protocol):
     device: torch.device
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start a new episode in every env; returns name → (B, …)."""
+        """Start a new episode in every env; return the observation, name → (B, …)."""
         ...
 
     def step(self, act: Tensor) -> Step:
@@ -86,50 +86,50 @@ class VecEnv(Protocol):
         ...
 
     def close(self) -> None:
-        """Free what the env holds; calling it twice is harmless."""
+        """Release the resources of the env; a second call does nothing."""
         ...
 
 
 @runtime_checkable
 class OpenLoop(Protocol):
-    """An env that runs a sequence of actions at once and waits where an episode ends in it."""
+    """An env that executes an action sequence in one call and waits where an episode ends."""
 
     def rollout(self, act: Tensor) -> list[Step]:
-        """Apply act (B, T, A) open loop; T steps, ``valid`` False behind an episode's end."""
+        """Apply act (B, T, A) open loop; return T steps, ``valid`` False after an episode's end."""
         ...
 
 
 @runtime_checkable
 class Branchable(Protocol):
-    """An env whose whole state can be kept and put back: physics, clocks, random streams."""
+    """An env that can save and restore its whole state: physics, clocks, random streams."""
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as nested dicts of tensors and JSON values."""
+        """Return the state as nested dicts of tensors and JSON values."""
         ...
 
     def restore(self, snapshot: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Put a state back; returns the observation that it stands at."""
+        """Restore a saved state; return its observation."""
         ...
 
 
 @runtime_checkable
 class Groupable(Protocol):
-    """An env that can start several episodes alike, so that what follows can be compared."""
+    """An env that can start several episodes from one state, for group-relative comparison."""
 
     def reset_groups(self, size: int, seed: int) -> dict[str, Tensor]:
-        """Start a new episode in every env, those of a group from one state; name → (B, …).
+        """Start a new episode in every env, one start state per group; return name → (B, …).
 
-        Envs i·size … i·size+size−1 are a group. Their futures may differ by their actions, and by
-        what a world draws during an episode.
+        Envs i·size … i·size+size−1 form group i. Episodes of a group differ by their actions and by
+        the random draws of the world during the episode.
         """
         ...
 
 
 def check_groups(size: int, num_envs: int) -> None:
-    """Envs must make whole groups.
+    """Check that the envs form whole groups.
 
     Raises:
-        ConfigError: They do not.
+        ConfigError: ``num_envs`` is no multiple of ``size``.
     """
     if size < 1 or num_envs % size:
         expected = f"a multiple of the group size {size}"
@@ -137,10 +137,10 @@ def check_groups(size: int, num_envs: int) -> None:
 
 
 def demand_arrays(obs_spec: ObsSpec, where: object) -> None:
-    """Observations are arrays of a dataset later, and inputs of a graph.
+    """Check that every observation can be a dataset array and a graph input.
 
     Raises:
-        SpecError: A name cannot name an array, or an observation has no elements.
+        SpecError: A name is no valid array name, or an observation has no elements.
     """
     if strange := [name for name in obs_spec.items if not is_array_name(name)]:
         expected = "names of letters, digits, _ and -"
@@ -154,16 +154,16 @@ class SimView:
     """The backend-neutral batched state that a task reads.
 
     Sensor values lag ``qpos`` by one physics step on every backend, because physics computes them
-    before it integrates; do not mix the two in one observation. ``goal`` holds what the task drew
-    at reset and what a real robot would be told.
+    before it integrates; do not mix the two in one observation. ``goal`` holds the values that
+    the task drew at reset and that a real robot would receive as its command.
 
     Args:
         qpos: (B, nq); qvel: (B, nv); ctrl: (B, nu), the last control applied; time_s: (B,).
         sensordata: (B, nsensordata).
         goal: Name → (B, …).
         slices: Sensor name → its slice of ``sensordata``.
-        counters: Name → (B,) what the backend counts in a control step, shown as metrics: contacts
-            that found no room, say.
+        counters: Name → (B,), event counts of the backend in a control step, reported as metrics;
+            for example, contacts that did not fit the buffer.
     """
 
     qpos: Tensor
@@ -176,14 +176,14 @@ class SimView:
     counters: Mapping[str, Tensor] = field(default_factory=dict[str, "Tensor"])
 
     def sensor(self, *names: str) -> Tensor:
-        """The named sensors side by side, (B, sum of their sizes); KeyError if one is unknown."""
+        """Return the named sensors concatenated, (B, sum of sizes); KeyError for unknown names."""
         import torch
 
         parts = [self.sensordata[:, self.slices[name]] for name in names]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
     def rows(self, ids: Tensor) -> SimView:
-        """Of the worlds ids (n,) alone, copied."""
+        """Return a copy of the view for the worlds ids (n,)."""
         return replace(
             self,
             qpos=self.qpos[ids],
@@ -197,16 +197,16 @@ class SimView:
 
 
 class Backend(Protocol):
-    """What computes the physics. Everything else about simulation is in ``SimEnv``.
+    """A physics engine behind ``SimEnv``, which implements the rest of the simulation.
 
-    ``device`` and ``dtype`` are those of the states that its views show.
+    ``device`` and ``dtype`` are those of the tensors in its views.
     """
 
     device: torch.device
     dtype: torch.dtype
 
     def load(self, scene: Any, num_envs: int) -> None:
-        """Compile a ``MjSpec`` and make num_envs worlds of it, at the model's default state."""
+        """Compile a ``MjSpec`` and create num_envs worlds in the model's default state."""
         ...
 
     def write(
@@ -217,11 +217,11 @@ class Backend(Protocol):
         fields: Mapping[str, Tensor] | None = None,
         mocap: Tensor | None = None,
     ) -> None:
-        """Put the worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, their past forgotten.
+        """Set the worlds ids (n,) to qpos (n, nq), qvel (n, nv), time 0, and clear their history.
 
         ``fields`` are per-world model fields, name → (n, …) in the model's own shape. ``mocap``
-        (n, nmocap, 7) says where the mocap bodies stand until the next ``write``: position, and
-        quaternion wxyz; None leaves them where the model has them.
+        (n, nmocap, 7) holds the poses of the mocap bodies until the next ``write``: position and
+        quaternion wxyz. None keeps the poses of the model.
         """
         ...
 
@@ -230,25 +230,25 @@ class Backend(Protocol):
         ...
 
     def view(self) -> SimView:
-        """The worlds as they stand, sensors up to date (a forward pass after ``write``)."""
+        """Return the current state, with sensors up to date (a forward pass after ``write``)."""
         ...
 
     def close(self) -> None:
-        """Free threads and memory."""
+        """Release threads and memory."""
         ...
 
 
 @runtime_checkable
 class FixedMemoryBackend(Backend, Protocol):
-    """A backend whose memory for contacts is of a fixed size that the task's starts can tell."""
+    """A backend with contact buffers of fixed size, derived from the task's start states."""
 
     def fit(self, scene: Any, qpos: Tensor, qvel: Tensor, mocap: Tensor | None = None) -> None:
-        """Find the sizes before ``load``, from start states qpos (n, nq), qvel (n, nv).
+        """Find the buffer sizes before ``load``, from start states qpos (n, nq), qvel (n, nv).
 
-        ``mocap`` is as in ``write``, of a scene that has mocap bodies.
+        ``mocap`` is as in ``write``; required for a scene with mocap bodies.
         """
         ...
 
     def capacity(self, scene: Any) -> int:
-        """How many worlds of these sizes fit the memory that is free."""
+        """Return the number of worlds of these sizes that fit the free memory."""
         ...

@@ -1,11 +1,12 @@
-"""What draws the worlds of an env: states in, pictures out.
+"""The renderer interface: states of the worlds in, images out.
 
-Shapes: B worlds, n of them drawn at once, nq positions; a picture is (3, height, width) uint8.
+Shapes: B worlds, n of them rendered at once, nq positions; an image is (3, height, width) uint8.
 
-A picture is of the positions. Sensors lag these by one physics step (see ``SimView``), so that a
-picture is one physics step newer than the sensors beside it. All else that can be seen is a *look*:
-a field of the model that differs by world (``cam_pos``, ``light_diffuse``, ``geom_rgba``, …), or
-where a mocap body stands (``mocap_pos``, ``mocap_quat``). Looks change at resets alone.
+An image shows the positions. Sensors lag the positions by one physics step (see ``SimView``), so
+an image is one physics step newer than the sensors of the same observation. Every other visible
+property is a *look*: a model field that differs by world (``cam_pos``, ``light_diffuse``,
+``geom_rgba``, …) or the pose of a mocap body (``mocap_pos``, ``mocap_quat``). Looks change only
+at resets.
 """
 
 from __future__ import annotations
@@ -22,45 +23,45 @@ Pictures = dict[str, "Tensor"]
 """Item of the observation → (n, 3, height, width) uint8, on the env's device."""
 
 Pending = Callable[[], Pictures]
-"""Waits for pictures that are being drawn."""
+"""A call that waits for images in progress and returns them."""
 
 MOCAP = ("mocap_pos", "mocap_quat")
-"""Looks that are no fields of the model: of every mocap body, (n, nmocap, 3) m and (…, 4) wxyz."""
+"""Looks that are no model fields: mocap positions (n, nmocap, 3) m and wxyz (n, nmocap, 4)."""
 
 
 class Renderer(Protocol):
-    """Draws up to B worlds at a time."""
+    """Renders up to B worlds at a time."""
 
     def start(self, qpos: Tensor, looks: Mapping[str, Tensor]) -> Pending:
-        """Begin to draw n worlds.
+        """Begin to render n worlds.
 
         Args:
             qpos: (n, nq), finite.
             looks: Name → (n, …) in the model's own shape, the same names at every call.
 
         Returns:
-            What waits for the pictures, which are the caller's own.
+            A call that waits for the images. The caller owns the images.
 
         Raises:
-            DeviceError: What draws is gone; also while waiting.
+            DeviceError: The rendering process is gone; also raised while waiting.
         """
         ...
 
     def close(self) -> None:
-        """Free what it holds; calling it twice is harmless."""
+        """Release the resources; a second call does nothing."""
         ...
 
 
 @runtime_checkable
 class RenderingBackend(Protocol):
-    """A ``Backend`` that draws on its own device."""
+    """A ``Backend`` that renders on its own device."""
 
     def renderer(
         self, model: Any, cameras: Sequence[CameraItem], num_envs: int, looks: Sequence[str]
     ) -> Renderer:
-        """What draws num_envs worlds of a ``mujoco.MjModel``.
+        """Return a renderer of num_envs worlds of a ``mujoco.MjModel``.
 
         Raises:
-            ConfigError: It cannot draw that.
+            ConfigError: The backend cannot render these cameras.
         """
         ...

@@ -1,8 +1,8 @@
-"""What a robot is: joints, limits, gains, frames, cameras, rates and topics, out of ``robot.yaml``.
+"""A robot: joints, limits, gains, frames, cameras, rates and topics, read from ``robot.yaml``.
 
-A folder with a ``robot.yaml`` and the MJCF that it names is a robot; no Python is needed. The MJCF
-holds bodies, inertias, shapes and joint ranges; what a controller or a sensor adds is built from
-the YAML. Sizes: nq joints of one coordinate, nu actuators, one a joint that mimics no other.
+A robot is a folder with a ``robot.yaml`` and the MJCF that the YAML names; it needs no Python. The
+MJCF holds bodies, inertias, shapes and joint ranges; actuators and sensors are built from the
+YAML. Sizes: nq joints of one coordinate, nu actuators, one per joint that mimics no other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE_NAME = "robot.yaml"
 
 
 class Robot(RobotDescription):
-    """The description of one machine, with the folder that it comes from.
+    """The description of one machine, with the folder of its files.
 
     Read it with ``from_dir``; the fields are those of ``RobotDescription``.
     """
@@ -43,7 +43,7 @@ class Robot(RobotDescription):
         return robot
 
     def spec(self) -> Any:
-        """The robot alone as a fresh ``mujoco.MjSpec`` with actuators, sensors and cameras.
+        """Return the robot alone as a fresh ``mujoco.MjSpec`` with actuators, sensors and cameras.
 
         Raises:
             ConfigError: The MJCF is missing or cannot be read.

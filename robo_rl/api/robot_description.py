@@ -1,6 +1,6 @@
 """The models behind ``robot.yaml``: joints, limits, gains, frames, cameras, rates and topics.
 
-Sizes: nq joints of one coordinate, nu actuators, one a joint that mimics no other.
+Sizes: nq joints of one coordinate, nu actuators, one per joint that mimics no other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Control(ConfigModel):
     """Joint position control: torque = kp (target − q) − kd q̇, clipped to ``max_torque``.
 
     Args:
-        mode: What a control value means.
+        mode: Meaning of a control value.
         kp: (nu,) stiffness, N m/rad or N/m.
         kd: (nu,) damping, N m s/rad or N s/m.
         gravity_compensation: Whether the robot carries its own weight without a position error.
@@ -44,10 +44,10 @@ class Frames(ConfigModel):
 
 
 class Gripper(ConfigModel):
-    """The actuator that grasps, its targets when open and closed, and the widest object, in m."""
+    """The grasping actuator, its open and closed targets, and the widest object in m."""
 
     actuator: str
-    """Actuator that grasps."""
+    """Name of the grasping actuator."""
     open: float
     """Target when open."""
     closed: float
@@ -79,7 +79,7 @@ class Camera(ConfigModel):
 
 
 class Rates(ConfigModel):
-    """Rates of the policy and of the physics, in Hz; the second a multiple of the first."""
+    """Rates of the policy and of the physics, in Hz; the physics rate is a multiple."""
 
     control_hz: float = Field(gt=0)
     """Rate of the policy, in Hz."""
@@ -98,13 +98,13 @@ class Topics(ConfigModel):
 
     Args:
         joint_states: Measured joints.
-        command: Commands of joints, as arrays.
-        trajectory: Likewise, as trajectories.
-        images: By camera.
+        command: Joint commands, as arrays.
+        trajectory: Joint commands, as trajectories.
+        images: Image topic of each camera.
         ee_pose: Measured pose of the end effector, ``frames.ee_site``, in the base's frame.
         ee_pose_command: Commands of the end effector, as poses.
-        ee_twist_command: Likewise, as velocities.
-        gripper_command: Commands of the gripper where the end effector is commanded, as an array.
+        ee_twist_command: Commands of the end effector, as velocities.
+        gripper_command: Gripper command as an array, used where the end effector is commanded.
     """
 
     joint_states: str = "/joint_states"
@@ -118,12 +118,12 @@ class Topics(ConfigModel):
 
     @property
     def follow_joint_trajectory(self) -> str:
-        """The action that takes trajectories, of the controller that does."""
+        """Return the name of the trajectory action of the controller on ``trajectory``."""
         return f"{self.trajectory.rpartition('/')[0]}/follow_joint_trajectory"
 
 
 class RobotDescription(ConfigModel):
-    """What ``robot.yaml`` says of one machine.
+    """The content of ``robot.yaml`` for one machine.
 
     Args:
         name: Its name.
@@ -133,7 +133,7 @@ class RobotDescription(ConfigModel):
         control: Control mode and gains, in the order of ``actuator_names``.
         frames: Named frames.
         gripper: The grasping actuator, None for a robot without.
-        end_effector: How the end effector is commanded; None without a Cartesian controller.
+        end_effector: Axes of the Cartesian controller, None for a robot without one.
         cameras: Cameras.
         rates: Control and physics rates.
         topics: ROS 2 topic names.
@@ -153,22 +153,22 @@ class RobotDescription(ConfigModel):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Names of the nq joints in qpos order."""
+        """Return the names of the nq joints in qpos order."""
         return tuple(joint.name for joint in self.joints)
 
     @property
     def actuated_joints(self) -> tuple[Joint, ...]:
-        """The nu joints that have an actuator, in control order."""
+        """Return the nu joints that have an actuator, in control order."""
         return tuple(joint for joint in self.joints if not joint.mimic)
 
     @property
     def actuator_names(self) -> tuple[str, ...]:
-        """Names of the nu actuators in control order."""
+        """Return the names of the nu actuators in control order."""
         return tuple(joint.actuator or joint.name for joint in self.actuated_joints)
 
     @property
     def command_axes(self) -> dict[str, CommandAxis]:
-        """All that can be commanded, by the name that actions have: actuators, axes of the hand."""
+        """Return every commandable axis by its name in actions: actuators and end-effector axes."""
         joints = zip(self.actuator_names, self.actuated_joints, strict=True)
         return {
             **dict(joints),
@@ -177,22 +177,22 @@ class RobotDescription(ConfigModel):
 
     @property
     def home_qpos(self) -> NDArray[np.float64]:
-        """(nq,) joint positions at home."""
+        """Return the (nq,) joint positions at home."""
         return np.array([joint.home for joint in self.joints])
 
     @property
     def home_ctrl(self) -> NDArray[np.float64]:
-        """(nu,) targets that hold home."""
+        """Return the (nu,) targets that hold home."""
         return np.array([joint.home for joint in self.actuated_joints])
 
     @property
     def ctrl_low(self) -> NDArray[np.float64]:
-        """(nu,) lower limits of the targets."""
+        """Return the (nu,) lower limits of the targets."""
         return np.array([joint.low for joint in self.actuated_joints])
 
     @property
     def ctrl_high(self) -> NDArray[np.float64]:
-        """(nu,) upper limits of the targets."""
+        """Return the (nu,) upper limits of the targets."""
         return np.array([joint.high for joint in self.actuated_joints])
 
     @model_validator(mode="after")

@@ -1,8 +1,8 @@
-"""A robot's YAML and MJCF made into one ``mujoco.MjSpec``: couplings, actuators, sensors, cameras.
+"""Builds one ``mujoco.MjSpec`` from a robot's YAML and MJCF, with couplings and sensors.
 
-Imported only where a simulator is needed (``Robot.spec``). The MJCF is attached to a scene that is
-new, so that its ``<default>`` and its ``<compiler>`` are the robot's alone. What is added to the
-scene, here or by a task, has MuJoCo's own defaults, and angles in rad.
+Imported only where a simulator is needed (``Robot.spec``). The MJCF is attached to a new scene, so
+that its ``<default>`` and its ``<compiler>`` apply to the robot alone. Elements that a task or this
+module adds to the scene have MuJoCo's own defaults, and angles in rad.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _COUPLING_SOLREF = (0.01, 1.0)
 
 
 def build(robot: RobotDescription, file: Path) -> Any:
-    """Read the MJCF and add what the YAML says.
+    """Read the MJCF and add the actuators, sensors and cameras of the YAML.
 
     Raises:
         ConfigError: The file is missing or is no MJCF.
-        SpecError: A name of the YAML is not in the MJCF, the joints stand in another order, or one
-            is of another kind or has no limits.
+        SpecError: A name of the YAML is not in the MJCF, the order of the joints differs, or a
+            joint is of another kind or has no limits.
     """
     mjcf = _read(file)
     _check_names(robot, mjcf, file)
@@ -77,7 +77,7 @@ def _check_names(robot: RobotDescription, spec: Any, file: Path) -> None:
 
 
 def _check_joints(robot: RobotDescription, spec: Any, file: Path) -> None:
-    """Every joint is of the kind that its unit says, and stops where its range ends."""
+    """Check that the kind of each joint fits its unit, and that it has a limited range."""
     problems = [
         problem
         for joint, found in zip(robot.joints, spec.joints, strict=True)
@@ -100,18 +100,18 @@ def _joint_problem(joint: Joint, found: Any, *, auto: bool) -> str:
 
 
 def _scene_with(mjcf: Any) -> Any:
-    """A new scene with the robot in it, and with the robot's options of physics and pictures."""
+    """Return a new scene with the robot and the robot's physics and visual options."""
     spec = mujoco.MjSpec()
     spec.modelname, spec.compiler.degree = mjcf.modelname, False
     spec.option, spec.visual, spec.stat = mjcf.option, mjcf.visual, mjcf.stat
-    # Without a prefix, so that names stay; two defaults called main would become one.
+    # No prefix, so that names stay unchanged; two defaults called main would become one.
     mjcf.default.name = f"{mjcf.modelname}/main"
     spec.attach(mjcf, prefix="", suffix="", frame=spec.worldbody.add_frame())
     return spec
 
 
 def _couple(spec: Any, joint: Joint) -> None:
-    """Tie a joint to the one that it mimics: q = q_leader."""
+    """Couple a joint to the joint that it mimics: q = q_leader."""
     if not joint.mimic:
         return
     data = [0.0] * 11
@@ -128,7 +128,7 @@ def _couple(spec: Any, joint: Joint) -> None:
 
 
 def _actuate(spec: Any, joint: Joint, name: str, kp: float, kd: float) -> None:
-    """Add a position actuator; with followers, it drives the mean of them all through a tendon."""
+    """Add a position actuator; with followers, a tendon drives the mean of their joints."""
     followers = [eq.name1 for eq in spec.equalities if eq.name2 == joint.name]
     target, transmission = joint.name, mujoco.mjtTrn.mjTRN_JOINT
     if followers:

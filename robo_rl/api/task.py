@@ -1,7 +1,7 @@
-"""What a task is: reward, reset, observation, termination over a robot and a scene; no learning.
+"""The task interface: reward, reset, observation and termination over a robot and a scene.
 
-Shapes: B envs, A act_dim. A task is written once against ``SimView`` and runs on every backend
-and on the twin.
+Shapes: B envs, A act_dim. A task contains no learning code. It is written once against ``SimView``
+and runs on every backend and on the twin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Reset(NamedTuple):
     """Start states: qpos (n, nq), qvel (n, nv), and for the whole episode goal name → (n, …).
 
-    A goal that is named after a mocap body of the scene places it: (n, 3) position, (n, 4)
+    A goal with the name of a mocap body of the scene places that body: (n, 3) position, (n, 4)
     quaternion, wxyz, or (n, 7) both.
     """
 
@@ -29,18 +29,18 @@ class Reset(NamedTuple):
     goal: dict[str, Tensor]
 
     def repeat(self, copies: int) -> Reset:
-        """Every start ``copies`` times in a row."""
+        """Return each start state repeated ``copies`` times in a row."""
         qpos, qvel = (each.repeat_interleave(copies, 0) for each in (self.qpos, self.qvel))
         return Reset(qpos, qvel, {k: v.repeat_interleave(copies, 0) for k, v in self.goal.items()})
 
 
 class Task(Protocol):
-    """A task over a robot and a scene. Construct with its own ``Config`` model.
+    """A task over a robot and a scene. Construct it with its own ``Config`` model.
 
-    ``robot`` may be None in a scene without one.
+    ``robot`` may be None in a scene without a robot.
 
-    ``open_loop`` says that ``control`` reads nothing of the view but ``ctrl``, so that an action
-    sequence can be turned into controls without stepping.
+    ``open_loop`` states that ``control`` reads only ``ctrl`` of the view, so that an action
+    sequence can be converted to controls without stepping.
     """
 
     robot: Robot
@@ -51,7 +51,7 @@ class Task(Protocol):
     open_loop: bool
 
     def scene(self) -> Any:
-        """The scene as a fresh ``mujoco.MjSpec``, robot included."""
+        """Return the scene as a fresh ``mujoco.MjSpec``, robot included."""
         ...
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:
@@ -59,23 +59,23 @@ class Task(Protocol):
         ...
 
     def control(self, view: SimView, act: Tensor) -> Tensor:
-        """Turn act (B, A), already clipped to ``act_spec``, into ctrl (B, nu)."""
+        """Convert act (B, A), already clipped to ``act_spec``, to ctrl (B, nu)."""
         ...
 
     def observe(self, view: SimView) -> dict[str, Tensor]:
-        """The observation of ``obs_spec``, each (B, …)."""
+        """Return the observation of ``obs_spec``, each item (B, …)."""
         ...
 
     def reward(self, view: SimView, act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Reward (B,) and its parts by name, each (B,)."""
+        """Return the reward (B,) and its terms by name, each (B,)."""
         ...
 
     def terminated(self, view: SimView) -> Tensor:
-        """(B,) bool."""
+        """Return the termination flags, (B,) bool."""
         ...
 
     def success(self, view: SimView) -> Tensor:
-        """(B,) bool."""
+        """Return the success flags, (B,) bool."""
         ...
 
 
@@ -83,17 +83,17 @@ class Expert(Protocol):
     """A scripted demonstrator of B envs, closed loop over views."""
 
     def reset(self, ids: Tensor) -> None:
-        """The envs ids (n,) begin a new episode."""
+        """Begin a new episode in the envs ids (n,)."""
         ...
 
     def act(self, view: SimView) -> Tensor:
-        """The demonstrated action (B, A), noise included."""
+        """Return the demonstrated action (B, A), noise included."""
         ...
 
 
 class Demonstrable(Protocol):
-    """A task that brings a scripted demonstrator."""
+    """A task with a scripted demonstrator."""
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> Expert:
-        """A demonstrator; noise 0 is its best, 1 is so noisy that it mostly fails."""
+        """Return a demonstrator; it performs best at noise 0 and mostly fails at noise 1."""
         ...

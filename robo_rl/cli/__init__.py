@@ -1,1 +1,1 @@
-"""The command line: one short file a verb."""
+"""The command line: one short file per verb."""

@@ -1,4 +1,4 @@
-"""``robo-rl bench``: a suite of tasks × methods × seeds, run cell by cell, and its tables."""
+"""``robo-rl bench``: runs a suite of tasks × methods × seeds, and prints its tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TAKES = {
     "--list": set[str](),
     "--page": set[str](),
 }
-"""What each way to use the verb listens to, besides its folders; the one without a word runs."""
+"""Options and arguments that each mode of the verb accepts; the empty mode runs the suite."""
 
 _SUITE = typer.Argument(metavar="SUITE", help="Name or file; 'all' of them; nothing lists them.")
 
@@ -54,7 +54,7 @@ def run(
     ] = (None),
     json_file: Json = None,
 ) -> None:
-    """Run what is missing of a suite and print its tables; run it again to continue."""
+    """Run the missing cells of a suite and print its tables; run it again to continue."""
     from robo_rl.bench.runner.suite_runner import BenchFolders, SuiteRunner
 
     modes = {"--page": page, "--list": listed, "--summary": summary, "--dry-run": dry_run}
@@ -94,7 +94,7 @@ def run(
 
 
 def _demand_one(modes: list[str], given: list[str]) -> None:
-    """Nothing that was asked for is left undone without a word."""
+    """Check that only one mode is given, and that it accepts all given options."""
     if len(modes) > 1:
         raise ConfigError("do not go together", where=" and ".join(modes))
     mode = modes[0] if modes else "" if "SUITE" in given else "--list"
@@ -105,7 +105,7 @@ def _demand_one(modes: list[str], given: list[str]) -> None:
 
 
 def _not_published(desks: list[SuiteRunner], results: Path) -> ConfigError | None:
-    """Why these cells are not kept there: what is published is of suites as their files say."""
+    """Return the error for changed suites in the published results; None if allowed."""
     changed = [key for desk in desks for key in desk.plan.changed]
     if not changed or results.resolve() != RESULTS.resolve():
         return None
@@ -119,13 +119,13 @@ def _not_published(desks: list[SuiteRunner], results: Path) -> ConfigError | Non
 
 
 def _demand_there(results: Path) -> None:
-    """A summary is of what was kept before."""
+    """Check that the folder of results exists."""
     if not results.is_dir():
         raise ConfigError("no such folder", where="--results", found=results)
 
 
 def _complete(desk: SuiteRunner, jobs: int, *, redo: bool) -> bool:
-    """Run what is missing; whether nothing went wrong and nothing was left out."""
+    """Run the missing cells; return whether none failed and none is stale."""
     sitting = desk.run(jobs, redo=redo)
     for label, problem in sitting.failed.items():
         typer.echo(f"failed: {label}: {problem}", err=True)
@@ -138,7 +138,7 @@ def _complete(desk: SuiteRunner, jobs: int, *, redo: bool) -> bool:
 
 
 def _looked_ahead(desks: list[SuiteRunner], jobs: int, *, redo: bool) -> dict[str, Any]:
-    """Print what would be run, of a single cell all that it is; the same as JSON."""
+    """Print the planned cells, and the full config of a single one; return them for JSON."""
     from robo_rl.bench.runner.forecast import forecast_suite, forecast_total
     from robo_rl.config.models import to_yaml
 
@@ -171,7 +171,7 @@ def _names(suite: str) -> list[str]:
 
 
 def _suites(results: Path) -> str:
-    """All suites, what they are about, and how many of their cells are kept."""
+    """Return a table of all suites with their description and their number of kept cells."""
     from robo_rl.bench.runner.forecast import suite_row
     from robo_rl.bench.suite.suite_file import suite_names
 

@@ -1,4 +1,4 @@
-"""``robo-rl config``: an experiment as it will run."""
+"""``robo-rl config``: prints a composed experiment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(
     explain: Annotated[bool, typer.Option("--explain", help="Where each value is from.")] = False,
     check: Annotated[bool, typer.Option(help="Validate, and fill in defaults.")] = True,
 ) -> None:
-    """Print a composed experiment; say where each value comes from."""
+    """Print a composed experiment, optionally with the origin of each value."""
     from robo_rl.config import models as config
 
     tree = config.compose(experiment, overrides or [])
@@ -36,7 +36,7 @@ def run(
 
 
 def _warn(experiment: Experiment) -> None:
-    """Of gates that can hardly pass."""
+    """Print a warning for gates that are unlikely to pass."""
     from robo_rl.train.pipeline.power_warnings import emit_power_warnings
 
     emit_power_warnings(experiment, experiment.stages)
@@ -49,7 +49,7 @@ def _model():
 
 
 def _lists_in_one_row(rows: list[tuple[str, object, str]]) -> Iterator[tuple[str, str, str]]:
-    """Elements of a list that are from one place, ``spawn_low.0`` and so on, as one row."""
+    """Join list elements of one origin, ``spawn_low.0`` and so on, into one row."""
 
     def place(row: tuple[str, object, str]) -> tuple[str, str]:
         parent, _, last = row[0].rpartition(".")
@@ -62,6 +62,6 @@ def _lists_in_one_row(rows: list[tuple[str, object, str]]) -> Iterator[tuple[str
 
 
 def _shown(value: object) -> str:
-    """As in YAML, cut where it would break the table."""
+    """Return the value as YAML, truncated to fit the table."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 50 else text[:49] + "…"

@@ -1,4 +1,4 @@
-"""``robo-rl data``: look into, verify and repair datasets; make them of recordings."""
+"""``robo-rl data``: inspects, verifies and repairs datasets, and converts recordings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _From(ConfigModel):
 
 @app.command()
 def info(path: _Store) -> None:
-    """Say what a dataset holds."""
+    """Print a summary of a dataset."""
     from robo_rl.config.models import to_yaml
     from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -85,7 +85,7 @@ def verify(path: _Store) -> None:
 
 @app.command()
 def repair(path: _Store) -> None:
-    """Set damaged episodes aside, so that the rest can be used."""
+    """Move damaged episodes to quarantine, so that the rest can be used."""
     from robo_rl.data.store.verify import repair
 
     done = repair(path)
@@ -109,7 +109,7 @@ def convert(
     ] = None,
     source: _Source = "rosbag",
 ) -> None:
-    """Make a dataset of what was recorded on a robot."""
+    """Convert recordings of a robot to a dataset."""
     done = _converter(source, overrides or []).convert(run, out)
     for note in done.notes:
         typer.echo(note)
@@ -118,7 +118,7 @@ def convert(
 
 @app.command()
 def mend(run: _Run, source: _Source = "rosbag") -> None:
-    """Write what is whole of recordings that were cut off to recordings beside them."""
+    """Recover the intact part of truncated recordings into new recordings beside them."""
     made = _converter(source, []).recover(run)
     for path in made:
         typer.echo(f"written: {path}")
@@ -146,21 +146,21 @@ def _summary(store: ZarrStore) -> list[tuple[str, object]]:
 
 
 def _units(unit: str) -> str:
-    """``rad,rad,m`` as ``2 rad, 1 m``."""
+    """Shorten ``rad,rad,m`` to ``2 rad, 1 m``."""
     if "," not in unit:
         return unit
     return ", ".join(f"{len(list(same))} {name}" for name, same in groupby(unit.split(",")))
 
 
 def _run(names: Sequence[str]) -> str:
-    """Names in order; a run that differs by its number alone as ``joint1 … joint7``."""
+    """Join names in order; numbered names become a range ``joint1 … joint7``."""
     found = [list(run) for _, run in groupby(names, key=lambda name: name.rstrip("0123456789"))]
     short = [run if len(run) < 3 else [f"{run[0]} … {run[-1]}"] for run in found]
     return ", ".join(name for run in short for name in run)
 
 
 def _outside(found: LimitViolations) -> list[str]:
-    """How many rows, and which; the farthest first where there are too many to be listed."""
+    """Return the number of rows outside the limits and examples, the largest excess first."""
     if not found.rows:
         return []
     listed = found.examples

@@ -1,4 +1,4 @@
-"""``robo-rl demo``: the whole road on one task, and what came of it in one table."""
+"""``robo-rl demo``: all stages on one task, with the results in one table."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from robo_rl.cli.stages import RUNS, Out, Overrides, run_until
 from robo_rl.cli.text_table import format_table
 
 _ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
-_TIMED = {"k_step": "teacher", "one_step": "onnx"}  # ours → what the export stage calls it
+_TIMED = {"k_step": "teacher", "one_step": "onnx"}  # name in the demo → name in the export stage
 _QUERIES = {"k_step": "all denoising steps, torch", "one_step": "one step, ONNX Runtime"}
 
 
 def run(overrides: Overrides = None, out: Out = RUNS, json_file: Json = None) -> None:
-    """Demonstrations, cloning, RL, distillation, export: some minutes on two cores."""
+    """Run demonstrations, cloning, RL, distillation, export: some minutes on two cores."""
     result = run_until("demo", overrides or [], out)
     if result is None:
         return
@@ -31,7 +31,7 @@ def run(overrides: Overrides = None, out: Out = RUNS, json_file: Json = None) ->
 
 
 def summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The demo's numbers out of the stages' reports."""
+    """Return the demo's numbers from the reports of the stages."""
     stages = {stage["stage"]: stage for stage in result["stages"]}
     export = stages["export"]
     return {
@@ -47,7 +47,7 @@ def summary(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _latency(timed: Mapping[str, float]) -> dict[str, float]:
-    """``k_step_p50`` and so on, in µs."""
+    """Return ``k_step_p50`` and so on, in µs."""
     return {
         f"{ours}_{level}": timed[f"{theirs}_{level}"]
         for ours, theirs in _TIMED.items()

@@ -1,4 +1,4 @@
-"""``robo-rl doctor``: what this machine has, and one line on how to mend what it lacks."""
+"""``robo-rl doctor``: checks the machine, with one line on how to fix each problem."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _python() -> Iterator[MachineCheck]:
 
 
 def _packages() -> Iterator[MachineCheck]:
-    """Versions against the tested ones."""
+    """Compare versions with the tested ones."""
     tested = dict(_constraints())
     installed = {name: found for name in tested if (found := _installed(name))}
     differ = [
@@ -124,7 +124,7 @@ def _torch() -> Iterator[MachineCheck]:
 
 
 def _rendering() -> Iterator[MachineCheck]:
-    """In a process of its own, since a broken GL driver can take the process with it."""
+    """Check rendering in a separate process, since a broken GL driver can abort it."""
     if (mujoco := _installed("mujoco")) is None:
         raise ModuleNotFoundError(name="mujoco")
     from robo_rl.env.rendering.offscreen import install_hint
@@ -177,7 +177,7 @@ def _machine() -> Iterator[MachineCheck]:
 
 
 def _plugins() -> Iterator[MachineCheck]:
-    """Load everything that is registered."""
+    """Load every registered component."""
     from robo_rl.config.registry import ambiguous_names, kinds, names
 
     named = [(kind, name) for kind in kinds() for name in names(kind)]
@@ -202,7 +202,7 @@ def _load_problem(kind: str, name: str) -> tuple[str, str] | None:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Notice)  # clashes are a finding of their own
+            warnings.simplefilter("ignore", Notice)  # another check reports name clashes
             load(kind, name)
     except RoboRlError as error:
         return "note" if isinstance(error, DeviceError) else "FAIL", str(error)

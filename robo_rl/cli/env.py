@@ -1,4 +1,4 @@
-"""``robo-rl env``: interpreters for simulators that do not install beside ours."""
+"""``robo-rl env``: creates interpreters for simulators with conflicting dependencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def create(
     name: Annotated[str, typer.Argument(help="robosuite, mjlab or isaaclab.")],
     python: Annotated[str, typer.Option(help="The Python to make it from.")] = "",
 ) -> None:
-    """Make one, with the versions that are known to work; instant if it is there."""
+    """Create an interpreter with tested versions; return at once if it exists."""
     from robo_rl.env.remote import interpreters
 
     typer.echo(interpreters.create_interpreter(name, python, typer.echo))
@@ -24,7 +24,7 @@ def create(
 
 @app.command("list")
 def list_() -> None:
-    """Say which there can be, and where those are that were made."""
+    """List the available interpreters and the folders of the existing ones."""
     from robo_rl.env.remote import interpreters
 
     rows = [

@@ -1,4 +1,4 @@
-"""``robo-rl eval``: what a stage's policy or an export bundle is worth, with its interval."""
+"""``robo-rl eval``: evaluates a stage's policy or an export bundle, with an interval."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(
     seed: Annotated[int | None, typer.Option(help="As in the run if left out.")] = None,
     json_file: Json = None,
 ) -> None:
-    """Evaluate under the protocol of the run that it comes from."""
+    """Evaluate with the evaluation protocol of the policy's own run."""
     from robo_rl.train.pipeline.reevaluate import evaluate_path
 
     result = evaluate_path(path, episodes=episodes, seed=seed)

@@ -1,4 +1,4 @@
-"""``--json FILE``: the numbers of a verb, in a file that is tried before hours are spent."""
+"""``--json FILE``: writes the numbers of a verb; the path is tested before the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from robo_rl.core.errors import ConfigError
 
 
 def _tried(path: Path | None) -> Path | None:
-    """Raises ConfigError where no such file could be written; only its folder is left behind."""
+    """Raise ConfigError if the file cannot be written; the test leaves only its folder behind."""
     if path is not None and not _is_a_stream(path):
         with _told(path, "name another --json"):
             if path.is_dir():
@@ -36,10 +36,10 @@ Json = Annotated[
 
 
 def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
-    """Write the numbers where the user asked for them, if they did: whole, or not at all.
+    """Write the numbers to the requested file, if any: whole, or not at all.
 
     Raises:
-        ConfigError: They cannot be written there.
+        ConfigError: The file cannot be written.
     """
     if path is None:
         return
@@ -53,7 +53,7 @@ def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
 
 
 def _is_a_stream(path: Path) -> bool:
-    """A terminal, a pipe, or whatever it is that this process has open: written, not replaced."""
+    """Return whether path is a terminal, a pipe or an open descriptor: append, do not replace."""
     special = path.exists() and not path.is_file() and not path.is_dir()
     names = [path.absolute(), path.parent.resolve() / path.name]
     names += [path.readlink()] if path.is_symlink() else []

@@ -1,4 +1,4 @@
-"""``robo-rl list``: what can be named in a config."""
+"""``robo-rl list``: lists the names that a config can use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(
         str, typer.Argument(help="tasks, robots, policies … or configs; all if left out.")
     ] = "",
 ) -> None:
-    """List what is registered, with the distribution that brings it, and the configs."""
+    """List the registered components with their distribution, and the configs."""
     from robo_rl.config.registry import kinds, names, provider
 
     known = [*kinds(), "configs"]

@@ -1,8 +1,8 @@
 """The command line: verbs by name, imported only when they are used.
 
 A verb's module has a function ``run`` (a command) or a ``typer.Typer`` called ``app`` (a group);
-the verbs that run an experiment up to a stage share one.
-The deployed half's verbs are found by entry points, as all of it is.
+the verbs that run an experiment up to a stage share one. The verbs of deployment are registered as
+entry points.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ VERBS = {
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
 UP_TO = {"collect": "collect", "train": "online", "distill": "distill", "export": "export"}
-"""Verbs that are ``run`` up to a stage, and that stage."""
+"""Verb → last stage of its run."""
 RESUMABLE = ("demo", "run", *UP_TO, "bench")
-"""Those that go on from what they saved."""
+"""Verbs that resume from their saved state."""
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
 class Verb(Protocol):
-    """What an entry point of the kind ``verbs`` gives: a command's function, or a group."""
+    """An entry point of the kind ``verbs``: a command's function, or a group."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run it."""
+        """Run the verb."""
         ...
 
 
@@ -65,14 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line.
 
     Args:
-        argv: Words behind the program's name; those of this process if not given.
+        argv: Arguments after the program's name; those of this process if not given.
 
     Returns:
-        Exit status: 0, 1 for a check that failed, 2 for an error of the user's, 4 where another
-        process of the run was what ended, 130 if interrupted by SIGINT, 143 by SIGTERM.
+        Exit status: 0, 1 for a failed check, 2 for a user error, 4 if another process of the run
+        ended, 130 if interrupted by SIGINT, 143 by SIGTERM.
     """
-    # OpenMP reads it when torch is loaded: threads that spin while they wait make small networks
-    # tens of times slower as soon as another program wants the cores.
+    # OpenMP reads it when torch is loaded. Threads that spin while they wait make small networks
+    # tens of times slower as soon as another program uses the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
@@ -87,21 +87,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         told = _told(error)
         if told is None:
-            raise  # our own mistake, not the user's
+            raise  # an internal error, not a user error
         return _report(error, told, debug)
 
 
 def _line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: Any = None
 ) -> str:
-    """What is said to a user in one line; what libraries and programmers are told as ever."""
+    """Format a ``Notice`` as one line for the user; other warnings keep their format."""
     if issubclass(category, Notice):
         return f"robo-rl: warning: {message}\n"
     return _as_it_was(message, category, filename, lineno, line)
 
 
 def _joined(words: list[str]) -> list[str]:
-    """A verb of two words is one: ``deploy check``. A bundle of that name is ``./check``."""
+    """Join a verb of two words: ``deploy check``. A bundle of that name is ``./check``."""
     both = " ".join(words[:2])
     return [both, *words[2:]] if both in VERBS else words
 
@@ -121,7 +121,7 @@ def _run(words: list[str]) -> int:
 
 
 def _app(verb: str | None) -> typer.Typer:
-    """All verbs with their help lines, but only the one asked for with its code."""
+    """Return the app with the help lines of all verbs and the code of the requested one."""
     app = typer.Typer(
         help=_HELP,
         add_completion=False,
@@ -141,7 +141,7 @@ def _app(verb: str | None) -> typer.Typer:
 
 
 def load_verb(verb: str) -> Any:
-    """The function or the group of commands behind a verb."""
+    """Return the function or the group of commands of a verb."""
     if verb in ON_ROBOTS:
         from robo_rl.config.registry import demand_interface, load
 
@@ -169,22 +169,22 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    del version  # its callback has done the work
+    del version  # the option's callback prints it
 
 
 def _nothing() -> None:
-    """Stands for a verb that was not asked for."""
+    """Placeholder for a verb that is not requested."""
 
 
 def _told(error: Exception) -> RoboRlError | None:
-    """What a user is told in one line; None for what is nobody's but ours."""
+    """Return the error for the user; None for an internal error."""
     from robo_rl.config.registry import missing_extra
 
     return error if isinstance(error, RoboRlError) else missing_extra(error) or _by_plugin(error)
 
 
 def _by_plugin(error: Exception) -> PluginError | None:
-    """The line for what the code of another distribution raised; None if it had no part in it."""
+    """Return the error for an exception in a plugin's code; None if no plugin is involved."""
     from robo_rl.config.plugin_fault import fault_of
     from robo_rl.config.registry import plugin_packages
 
@@ -208,7 +208,7 @@ def _report(error: Exception, told: RoboRlError, debug: bool) -> int:
 
 
 def _interrupted(error: KeyboardInterrupt, *, runs: bool) -> int:
-    """Say what is kept of a run, and how to go on; returns the exit status."""
+    """Print what is saved and how to resume; return the exit status."""
     ended = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
     kept = f"{ended.kept} are kept" if ended.kept else "what was saved before is kept"
     said = f"; {kept}, the same command resumes there" if runs else ""

@@ -1,4 +1,4 @@
-"""``robo-rl run``: all stages of an experiment or those up to one, and verbs for some of these."""
+"""``robo-rl run``: runs an experiment's stages, all or up to one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def run(
     json_file: Json = None,
     until: Annotated[str | None, typer.Option(help="Last stage to run; all if left out.")] = None,
 ) -> None:
-    """Run an experiment's stages with their gates; what is done already is not done again."""
+    """Run an experiment's stages with their gates; completed stages are not repeated."""
     execute(experiment, overrides, out, json_file, until)
 
 
 def up_to(stage: str) -> Callable[..., None]:
-    """The command that runs an experiment up to a stage."""
+    """Return the command that runs an experiment up to a stage."""
 
     def run(
         experiment: Name, overrides: Overrides = None, out: Out = RUNS, json_file: Json = None

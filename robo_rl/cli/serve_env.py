@@ -1,4 +1,4 @@
-"""``robo-rl serve-env``: a simulator's interpreter becomes a server, until it is interrupted."""
+"""``robo-rl serve-env``: serves the worlds of a simulator's interpreter until interrupted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 _LONGEST = 100
-"""Characters of a Unix socket's address: 104 to 108, by system."""
+"""Limit of a Unix socket's address in characters; systems allow 104 to 108."""
 
 
 def run(
@@ -19,7 +19,7 @@ def run(
     ],
     socket: Annotated[Path, typer.Argument(help="Where to listen; a file that does not exist.")],
 ) -> None:
-    """Serve worlds to any run whose env names the socket; one connection, one process."""
+    """Serve worlds to any run whose env uses the socket; one process per connection."""
     from robo_rl.core.errors import ConfigError, DeviceError
     from robo_rl.env.remote import interpreters
     from robo_rl.env.remote.server_process import server_command, server_environment

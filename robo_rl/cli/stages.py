@@ -1,4 +1,4 @@
-"""What the verbs that run an experiment share: their arguments, and how they show its stages."""
+"""Shared code of the verbs that run an experiment: arguments, and the output of stages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def execute(
     json_file: Path | None,
     until: str | None,
 ) -> None:
-    """Run an experiment's stages up to one; print a line a stage, and what their gates saw.
+    """Run an experiment's stages up to one; print a line per stage, and the gates' details.
 
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
@@ -47,10 +47,10 @@ def execute(
 def run_until(
     experiment: str, overrides: list[str], out: Path, until: str | None = None
 ) -> dict[str, Any] | None:
-    """Run an experiment in as many processes as it asks for.
+    """Run an experiment in its configured number of processes.
 
     Returns:
-        What came of it; None in a process that assists another, which shows it.
+        The result; None in a process other than the first.
 
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
@@ -66,7 +66,7 @@ def run_until(
 
 
 def format_rate(measured: Mapping[str, Any] | None) -> str:
-    """A share, or a mean return, with its 95 % interval and its sample size."""
+    """Format a rate or a mean return with its 95 % interval and sample size."""
     if not measured:
         return "–"
     value, low, high = (measured[key] for key in ("value", "low", "high"))
@@ -85,7 +85,7 @@ def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _said(stage: Mapping[str, Any]) -> Iterator[str]:
-    """What a stage estimated, and what its gate saw."""
+    """Yield lines on a stage's estimates and its gate."""
     if isinstance(value := stage["numbers"].get("value"), Mapping):
         yield f"estimated {format_rate(value)}"
     if stage.get("world") == {}:

@@ -1,4 +1,4 @@
-"""Plain text tables that a pipe can read."""
+"""Plain text tables, readable through a pipe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def format_table(rows: Iterable[Sequence[object]], header: Sequence[str] = ()) -> str:
-    """Rows with their columns aligned, two spaces apart."""
+    """Return rows with aligned columns, two spaces apart."""
     lines = [[str(cell) for cell in row] for row in ([header] if header else []) + list(rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

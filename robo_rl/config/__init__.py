@@ -1,1 +1,1 @@
-"""Configs, their files, and the components that they name."""
+"""Configs, their YAML files, and the components that they name."""

@@ -1,4 +1,4 @@
-"""From YAML files and overrides to one tree of values, each with the place that it came from.
+"""Composes YAML files and overrides into one tree of values, each with its origin.
 
 A file may have ``base: [task/lift_cube, policy/flow]``: bases are merged in order, each file once,
 and the file's own values over them (``search_path``, ``merge``). Overrides
@@ -21,7 +21,7 @@ from robo_rl.core.errors import ConfigError
 
 @dataclass(frozen=True)
 class ConfigTree:
-    """Composed values, references resolved, and where each was written.
+    """Composed values with references resolved, and the origin of each value.
 
     Args:
         values: Nested plain dicts, lists and scalars.
@@ -32,7 +32,7 @@ class ConfigTree:
     origins: dict[KeyPath, str]
 
     def origin(self, path: KeyPath) -> str:
-        """The place of a value, or of the nearest mapping or list around it."""
+        """Return the origin of a value, or of the nearest mapping or list around it."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.origins:
                 return self.origins[path[:end]]
@@ -42,16 +42,16 @@ class ConfigTree:
 def compose(
     name_or_path: str | Path, overrides: Sequence[str] = (), search: Iterable[Path] | None = None
 ) -> ConfigTree:
-    """Read a config with its bases and put the overrides over it.
+    """Read a config with its bases and apply the overrides.
 
     Args:
         name_or_path: ``demo`` (also in ``experiment/``), ``task/lift_cube``, or a file's path.
         overrides: ``dotted.key=value`` each; the value is YAML.
-        search: Folders in which names are looked for; ``search_path.default_search()`` if
-            not given.
+        search: Folders that are searched for names; ``search_path.default_search()`` if not
+            given.
 
     Raises:
-        ConfigError: A file is missing, unreadable, cyclic or not YAML of our subset, or an
+        ConfigError: A file is missing, unreadable, cyclic or not in the YAML subset, or an
             override does not fit.
     """
     return resolve_tree(
@@ -60,7 +60,7 @@ def compose(
 
 
 def overlay(overrides: Sequence[str]) -> YamlNode:
-    """All overrides as one tree: only among those of one key does the order matter."""
+    """Return all overrides as one tree; their order matters only for repeated keys."""
     tree = YamlNode({}, "overrides")
     for override in overrides:
         _check_override(override)
@@ -73,7 +73,7 @@ def overlay(overrides: Sequence[str]) -> YamlNode:
 
 
 def resolve_tree(root: YamlNode) -> ConfigTree:
-    """The tree of merged nodes, with references (``${task.dt_s}``) resolved.
+    """Return the tree of merged nodes, with references (``${task.dt_s}``) resolved.
 
     Raises:
         ConfigError: See ``interpolate``.

@@ -1,4 +1,4 @@
-"""Where two configurations, or other trees of plain values, differ."""
+"""Differences between two configurations, or other trees of plain values."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ class _Unset:
 
 
 UNSET = _Unset()
-"""The value of a key that is not there."""
+"""The value of a missing key."""
 
 
 class Difference(NamedTuple):
     """One key, or element of a tree, that differs.
 
     Args:
-        path: Of the key.
-        one: Its value in the first tree; ``UNSET`` where it has none.
-        other: Likewise in the second.
+        path: Path of the key.
+        one: Value in the first tree; ``UNSET`` where the key is missing.
+        other: Value in the second tree; ``UNSET`` where the key is missing.
     """
 
     path: KeyPath
@@ -32,12 +32,12 @@ class Difference(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The dotted path."""
+        """Return the dotted path."""
         return ".".join(map(str, self.path))
 
 
 def differences(one: Any, other: Any, path: KeyPath = ()) -> Iterator[Difference]:
-    """The innermost keys in which two trees of mappings differ; lists are compared as a whole."""
+    """Yield the innermost keys in which two trees differ; lists are compared as a whole."""
     mappings = [{} if value is UNSET else value for value in (one, other)]
     if any(mappings) and all(isinstance(value, dict) for value in mappings):
         first, second = cast("list[dict[str, Any]]", mappings)

@@ -1,7 +1,7 @@
-"""What of code numbers depend on: the source of a package and the versions of simulators.
+"""Fingerprints of the code that results depend on: package sources and simulator versions.
 
-Digests are of content alone, so that they agree over processes, machines and places of
-installation: no absolute path, no time stamp, no compiled file is in them.
+Digests cover file contents only: no absolute path, no time stamp, no compiled file. They are
+therefore equal across processes, machines and install locations.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 OURS = "robo_rl"
 WORLDS = "robo_rl.env"
-"""The one part of the library whose source numbers of a world depend on."""
+"""The part of the library whose source determines the numbers of a world."""
 
 _BUILT = (".pyc", ".pyo", ".so", ".pyd", ".dylib", "~")
 _HEX_DIGITS = 12
 
 
 class Fingerprint(NamedTuple):
-    """What a component depends on beside its settings and its own package.
+    """Dependencies of a component besides its settings and its own package.
 
     Args:
-        sources: Further modules whose package's source counts, or paths of single files.
+        sources: Further modules whose package source counts, or paths of single files.
         versions: Distribution → version, of simulators.
     """
 
@@ -39,29 +39,29 @@ class Fingerprint(NamedTuple):
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A class of a component, such as an env or a backend, that says what it depends on."""
+    """A component class, such as an env or a backend, that declares its dependencies."""
 
     @staticmethod
     def fingerprint(cfg: Any) -> Fingerprint:
-        """Say it; ``cfg`` is the component's own ``Config``, None where it has none."""
+        """Return the fingerprint; ``cfg`` is the component's ``Config``, None if it has none."""
         ...
 
 
 def versions_of(names: Iterable[str]) -> dict[str, str]:
-    """Distribution → version of those that are installed."""
+    """Return distribution → version for the installed distributions among the names."""
     found = {name: _version(name) for name in names}
     return {name: version for name, version in found.items() if version}
 
 
 def distributions_of(module: str) -> tuple[str, ...]:
-    """Names of the distributions that installed a module's top-level package."""
+    """Return the names of the distributions that installed a module's top-level package."""
     return tuple(dict.fromkeys(_owners().get(module.partition(".")[0], ())))
 
 
 def is_plugin(module: str) -> bool:
-    """Whether a module's source counts: a plugin's, or one that no distribution installed.
+    """Return whether a module's source counts: of a plugin, or not from a distribution.
 
-    Of the library itself only what is in ``robo_rl.env`` does.
+    Of the library itself, only ``robo_rl.env`` counts.
     """
     top = module.partition(".")[0]
     if top == OURS:
@@ -73,11 +73,11 @@ def is_plugin(module: str) -> bool:
 
 
 def source_digest(module: str) -> tuple[str, str]:
-    """What the source is of, and its digest, empty where there is no source to be read.
+    """Return the name of the source and its digest; the digest is empty without a source.
 
     Args:
-        module: Of a package, all of whose files count but built and hidden ones; of the library,
-            all of ``robo_rl.env``. Or the path of one file.
+        module: Module of a package, or the path of one file. All files of the package count
+            except built and hidden ones; for the library, all of ``robo_rl.env`` counts.
     """
     if module.endswith(".py"):
         return Path(module).name, _digest((Path(module),), Path(module).parent)
@@ -88,7 +88,7 @@ def source_digest(module: str) -> tuple[str, str]:
 
 
 def _package(module: str) -> tuple[str, Path | None]:
-    """The outermost regular package or single module: its name, and its folder or file."""
+    """Return the outermost regular package or single module: its name, and its folder or file."""
     if f"{module}.".startswith(f"{WORLDS}."):
         return WORLDS, Path(__file__).parents[1] / "env"
     top, _, rest = module.partition(".")

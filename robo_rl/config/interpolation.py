@@ -1,8 +1,8 @@
-r"""``${task.episode_s}`` in a config: the value of another key of the same config.
+r"""References such as ``${task.episode_s}`` to other keys of the same config.
 
-A string that is one reference becomes that value, whatever it is; a reference within a longer
-string becomes the scalar's text. ``\${`` stands for ``${``. Nothing else is looked up: neither the
-environment nor functions.
+A string that is exactly one reference becomes the referenced value, of any type; a reference
+within a longer string becomes the scalar's text. ``\${`` stands for ``${``. References name
+config keys only: neither environment variables nor functions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from robo_rl.core.suggestions import did_you_mean
 KeyPath = tuple[str | int, ...]
 
 _MOST = 1_000_000
-"""Values and characters that all references together may bring: short files could bring any."""
+"""Limit on the values and characters that references expand to, against unbounded expansion."""
 _DEEPEST = 100
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _TOKEN = re.compile(r"(?P<escaped>\\\$\{)|\$\{(?P<key>[^${}]*)\}|\$\{")
@@ -25,19 +25,19 @@ _EXPECTED = "${dotted.key}"
 
 
 def keys_of(dotted: str) -> list[str]:
-    """The keys of ``stages[0].steps`` or ``stages.0.steps``, outermost first."""
+    """Return the keys of ``stages[0].steps`` or ``stages.0.steps``, outermost first."""
     return re.sub(r"\[(\d+)\]", r".\1", dotted.strip()).split(".")
 
 
 def interpolate(values: dict[str, Any], origin: Callable[[KeyPath], str]) -> dict[str, Any]:
-    """Put the values of other keys in the place of all references.
+    """Replace all references by the values of the referenced keys.
 
     Args:
         values: Nested plain dicts, lists and scalars.
-        origin: Key path → where it was written, for errors.
+        origin: Key path → the place of the value, for errors.
 
     Raises:
-        ConfigError: A reference names no key, or leads back to itself, or is not closed.
+        ConfigError: A reference names no key, forms a cycle, or is not closed.
     """
     return _Interpolation(values, origin).expanded(values, (), frozenset())
 
@@ -47,7 +47,7 @@ class _Interpolation:
         self._values, self._origin, self._left = values, origin, _MOST
 
     def expanded(self, value: Any, path: KeyPath, within: frozenset[KeyPath]) -> Any:
-        """A value at a path without references; within: the keys whose values are sought."""
+        """Return the value at a path without references; within: keys under resolution."""
         if isinstance(value, dict):
             items = cast("dict[str, Any]", value).items()
             return {key: self.expanded(child, (*path, key), within) for key, child in items}
@@ -86,7 +86,7 @@ class _Interpolation:
         return value
 
     def _path(self, key: str, path: KeyPath) -> KeyPath:
-        """The path of a key that is there."""
+        """Return the path of the referenced key; raise for a missing key."""
         target: KeyPath = ()
         value: Any = self._values
         for name in keys_of(key):
@@ -107,7 +107,7 @@ class _Interpolation:
 
 
 def _size(value: Any) -> int:
-    """Values and characters."""
+    """Return the number of values and characters."""
     if isinstance(value, dict | list):
         items = cast("Any", value.values() if isinstance(value, dict) else value)
         return 1 + sum(map(_size, items))

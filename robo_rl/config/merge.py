@@ -1,8 +1,8 @@
-"""How one tree of config nodes is put over another.
+"""Merging of two trees of config nodes.
 
-Mappings merge, all else replaces; a mapping whose ``name`` differs from the one below replaces it
-too, since the fields below belong to another component. ``stages`` are in order, and can be taken
-away: ``stages: {bc: false}``.
+Mappings merge; every other value replaces the value below. A mapping with another ``name`` also
+replaces, since the fields below belong to another component. ``stages`` keep an order, and
+a stage can be removed: ``stages: {bc: false}``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _STAGES = "stages"
 
 
 def merge(below: YamlNode, above: YamlNode, *, in_order: bool = True) -> YamlNode:
-    """Two trees as a file is merged over its base.
+    """Merge a file's tree over the tree of its base.
 
     Args:
         below: The base.
-        above: What is put over it.
-        in_order: Whether a stage that only ``above`` has comes before those that it names behind
-            it, rather than last.
+        above: The tree that takes precedence.
+        in_order: Whether a new stage of ``above`` is inserted before the existing stages that
+            ``above`` lists after it; otherwise it is appended.
 
     Raises:
-        ConfigError: An item of a list is named that is not there.
+        ConfigError: The tree addresses a list item that does not exist.
     """
     merged = combine(below, above)
     stages = [tree.value.get(_STAGES) for tree in (below, above, merged)]
@@ -42,16 +42,16 @@ def merge(below: YamlNode, above: YamlNode, *, in_order: bool = True) -> YamlNod
 
 
 def combine(one: YamlNode, other: YamlNode) -> YamlNode:
-    """Two trees of which neither is a base, such as overrides: what either takes away stays so.
+    """Merge two trees of which neither is a base, such as overrides; removals persist.
 
     Raises:
-        ConfigError: An item of a list is named that is not there.
+        ConfigError: A tree addresses a list item that does not exist.
     """
     return _merge(one, other, root=True)
 
 
 def _in_order(first: list[str], second: list[str]) -> list[str]:
-    """The first's, with those that only the second has before the next of it that both have."""
+    """Return the first order, with the second's own names before their next common name."""
     names = list(first)
     for at, name in enumerate(second):
         if name not in names:
@@ -61,12 +61,12 @@ def _in_order(first: list[str], second: list[str]) -> list[str]:
 
 
 def _is_none(stage: YamlNode) -> bool:
-    """Whether it is said that there is to be none."""
+    """Return whether the node removes the stage."""
     return stage.value is False
 
 
 def nest_under(node: YamlNode, keys: Sequence[str]) -> YamlNode:
-    """The node under nested keys, outermost first."""
+    """Return the node under nested keys, outermost first."""
     for key in reversed(keys):
         node = YamlNode({key: node}, node.origin)
     return node
@@ -88,13 +88,13 @@ def _merge(below: YamlNode, above: YamlNode, *, root: bool = False) -> YamlNode:
 
 
 def _another(below: YamlNode, above: YamlNode) -> bool:
-    """Whether both are components, and different ones."""
+    """Return whether both nodes are components, with different names."""
     names = below.value.get("name"), above.value.get("name")
     return None not in names and names[0].value != names[1].value
 
 
 def _merge_items(below: YamlNode, above: YamlNode) -> YamlNode:
-    """A mapping over a list changes single items, named by index or by their ``name``."""
+    """Merge a mapping into a list: it changes single items by index or ``name``."""
     items: list[YamlNode] = list(below.value)
     for key, node in cast("dict[str, YamlNode]", above.value).items():
         index = _item(items, key, node.origin)

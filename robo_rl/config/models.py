@@ -1,9 +1,9 @@
-"""Configuration: YAML files and overrides in, frozen models out, mistakes named by line.
+"""Configuration models: validation of composed trees into frozen pydantic models.
 
 A component's model derives from ``ConfigModel`` and sits in the component's file. ``compose``
-reads, ``validate`` checks: strictly (``"8"`` and ``true`` are no numbers), but a whole float such
-as ``1e6`` is an integer. NaN and infinity are refused unless the field says
-``Field(allow_inf_nan=True)``.
+reads files and overrides; ``validate`` checks the tree and reports errors by file and line.
+Validation is strict: ``"8"`` and ``true`` are no numbers, but a whole float such as ``1e6`` is an
+integer. NaN and infinity are refused unless the field has ``Field(allow_inf_nan=True)``.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class ConfigModel(BaseModel):
 
 
 class NestedError(ValueError):
-    """Raised by a validator that validates another model: inner problems keep their paths.
+    """Raised by a validator that validates another model; the inner errors keep their paths.
 
     Args:
-        error: What the inner validation found.
+        error: Error of the inner validation.
         model: The model that it validated against.
     """
 
@@ -75,15 +75,15 @@ def validate(
     model: type[_Model],
     context: Mapping[str, Any] | None = None,
 ) -> _Model:
-    """Check a tree against a model.
+    """Validate a tree against a model.
 
     Args:
-        tree: From ``compose``; a plain mapping does, without places in its errors.
-        model: What the root must be.
-        context: For its validators.
+        tree: Result of ``compose``, or a plain mapping, which gives errors without places.
+        model: Type of the root.
+        context: Context for the validators.
 
     Raises:
-        ConfigError: Lists all problems, one a line, as ``file:line key: problem``.
+        ConfigError: Lists all problems, one per line, as ``file:line key: problem``.
     """
     if not isinstance(tree, ConfigTree):
         tree = ConfigTree(dict(tree), {})
@@ -115,7 +115,7 @@ def validate_strict(
 
 
 def _with_default_names(values: Any, model: type[BaseModel]) -> Any:
-    """A component given without its name is the field's default one, changed."""
+    """Insert the name of the default component where a component has fields but no name."""
     if not isinstance(values, dict):
         return values
     filled = dict(cast("dict[str, Any]", values))
@@ -129,7 +129,7 @@ def _with_default_names(values: Any, model: type[BaseModel]) -> Any:
 
 
 def leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Every scalar and every empty mapping or list of plain values, with its path."""
+    """Yield every scalar and every empty mapping or list of plain values, with its path."""
     if isinstance(value, dict | list) and value:
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, child in cast("Iterator[tuple[str | int, Any]]", items):
@@ -139,7 +139,7 @@ def leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def explain(tree: ConfigTree, model: BaseModel | None = None) -> list[tuple[str, Any, str]]:
-    """(dotted key, value, origin) of every leaf; with the validated model, defaults too."""
+    """Return (dotted key, value, origin) of every leaf; with the validated model, defaults too."""
     written = {path: tree.origin(path) for path, _ in leaves(tree.values)}
     values = tree.values if model is None else model.model_dump(mode="json")
     rows: list[tuple[str, Any, str]] = []
@@ -152,14 +152,14 @@ def explain(tree: ConfigTree, model: BaseModel | None = None) -> list[tuple[str,
 
 
 def digest(values: BaseModel | Mapping[str, Any]) -> str:
-    """Twelve hex digits that change when a value changes, and not by order or formatting."""
+    """Return twelve hex digits that depend on the values, not on order or formatting."""
     plain = values.model_dump(mode="json") if isinstance(values, BaseModel) else values
     text = json.dumps(_whole(to_jsonable_python(plain)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def to_yaml(values: BaseModel | Mapping[str, Any]) -> str:
-    """The resolved configuration as YAML that ``compose`` and ``validate`` read back equal."""
+    """Return the resolved config as YAML; ``compose`` and ``validate`` restore it exactly."""
     plain = values.model_dump(mode="json") if isinstance(values, BaseModel) else dict(values)
     return dump(_escaped(to_jsonable_python(plain)))
 
@@ -173,7 +173,7 @@ def _escaped(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Whole floats as integers, which strict float and strict integer fields both take."""
+    """Convert whole floats to integers, valid for strict float and strict integer fields."""
     if isinstance(value, dict):
         return {k: _whole(v) for k, v in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
@@ -185,7 +185,7 @@ def _whole(value: Any) -> Any:
 def _flatten(
     error: ValidationError, model: Any, prefix: KeyPath
 ) -> Iterator[tuple[ErrorDetails, Any, KeyPath]]:
-    """(detail, model, full path) of every problem, those of nested validations included."""
+    """Yield (detail, model, full path) of every problem, nested validations included."""
     for detail in error.errors():
         inner = detail.get("ctx", {}).get("error")
         path = (*prefix, *detail["loc"])
@@ -222,7 +222,7 @@ def _problem(detail: ErrorDetails, holder: Any, path: KeyPath) -> str:
 
 
 def _existing(values: Any, path: KeyPath, *, missing: bool) -> KeyPath:
-    """The path without pydantic's own entries (names of union members), which are in no file."""
+    """Return the path without pydantic's own entries (names of union members)."""
     kept: list[str | int] = []
     for position, key in enumerate(path):
         fits = isinstance(values, dict) and key in values
@@ -239,7 +239,7 @@ def _existing(values: Any, path: KeyPath, *, missing: bool) -> KeyPath:
 
 
 def _holder(model: Any, loc: tuple[str | int, ...]) -> Any:
-    """The model that the last key of loc is a field of, as far as annotations tell."""
+    """Return the model that declares the last key of loc, as far as annotations show."""
     for key in loc[:-1]:
         fields = _models(model)
         named = [m.model_fields[key].annotation for m in fields if key in m.model_fields]
@@ -248,7 +248,7 @@ def _holder(model: Any, loc: tuple[str | int, ...]) -> Any:
 
 
 def _models(annotation: Any) -> list[Any]:
-    """The models that an annotation allows: itself, or members of a union."""
+    """Return the models that an annotation allows: itself, or members of a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) in (Union, types.UnionType, Annotated):
@@ -257,7 +257,7 @@ def _models(annotation: Any) -> list[Any]:
 
 
 def _element(annotation: Any) -> Any:
-    """The last type argument: what a list, tuple or dict holds."""
+    """Return the last type argument: the element type of a list, tuple or dict."""
     members = [a for a in get_args(annotation) if a is not ...]
     return members[-1] if members else None
 

@@ -1,7 +1,7 @@
-"""Where code that is not ours went wrong: the method that was called, and the line that raised.
+"""Locates an error in plugin code: the called method and the line that raised.
 
-A frame is a package's where its function is, or where its ``self`` is of a class of that package,
-so that what a base class of ours lacks is told of the class that derives from it.
+A frame belongs to a package if its function does, or if its ``self`` is of a class of that
+package. An error in a base class of the library is thus attributed to the plugin's subclass.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 
 class PluginFault(NamedTuple):
-    """What a package's code raised.
+    """An error that the code of a package raised.
 
     Args:
         package: Top-level package.
-        method: The outermost of its functions that were called, ``PegInsert.reward``.
-        place: ``file:line`` of the innermost.
+        method: Outermost called function of the package, ``PegInsert.reward``.
+        place: ``file:line`` of the innermost frame of the package.
         error: ``ZeroDivisionError: division by zero``.
     """
 
@@ -31,7 +31,7 @@ class PluginFault(NamedTuple):
 
 
 def fault_of(error: BaseException, packages: Collection[str]) -> PluginFault | None:
-    """What one of the packages raised; None if none of them had a part in it."""
+    """Return the fault of one of the packages; None if no frame belongs to them."""
     passed = list(_frames(error, packages))
     if not passed:
         return None
@@ -41,19 +41,19 @@ def fault_of(error: BaseException, packages: Collection[str]) -> PluginFault | N
 
 
 def format_exception_line(error: BaseException) -> str:
-    """An exception in one line, as the last one of a traceback has it."""
+    """Return an exception as one line, in the form of a traceback's last line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def display_path(file: str) -> str:
-    """A file as seen from here, if it is below."""
+    """Return a file's path relative to the working folder if it lies below."""
     path, here = Path(file), Path(os.getcwd())
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def package_of(thing: Any) -> str:
-    """Top-level package of a class or a function."""
+    """Return the top-level package of a class or a function."""
     return str(getattr(thing, "__module__", "")).partition(".")[0]
 
 

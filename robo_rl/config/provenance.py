@@ -1,4 +1,4 @@
-"""What a run's numbers depend on besides its config: versions and the machine."""
+"""Provenance of a run besides its config: package versions and the machine."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ PACKAGES = (
     "metaworld",
 )
 CODE = ("robo_rl", "tasks", "robots", "sim2real", "configs")
-"""What of a checkout numbers depend on."""
+"""Folders of a checkout that affect results."""
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, of packages that numbers depend on, and of all plugins in use.
+    """Return the versions of Python, of relevant packages, and of all plugins in use.
 
-    A plugin is what brought anything that was loaded by its name, of whatever kind.
+    A plugin is a distribution that provided a component that was loaded by name.
 
-    That of robo-rl names the commit, where it runs from a checkout: ``0.1.0+g1a2b3c4d5e6f``, with
-    ``.dirty`` where code or configs differ from it.
+    The version of robo-rl contains the commit where it runs from a checkout:
+    ``0.1.0+g1a2b3c4d5e6f``. ``.dirty`` is appended where code or configs differ from the commit.
     """
     found = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -54,7 +54,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def git_commit(root: Path) -> str:
-    """The commit that is checked out there, as ``versions`` has it; empty where there is none."""
+    """Return the checked-out commit in the form of ``versions``; empty without one."""
     if not (root / ".git").exists() or shutil.which("git") is None:
         return ""
     commit = _git(root, "rev-parse", "--short=12", "HEAD")
@@ -62,7 +62,7 @@ def git_commit(root: Path) -> str:
 
 
 def _git(root: Path, *command: str) -> str:
-    """What git says, nothing where it refuses (a folder of another owner, no commit yet)."""
+    """Return the output of git; empty where it fails (foreign owner, no commit yet)."""
     ended = subprocess.run(
         ["git", "-C", str(root), *command], capture_output=True, text=True, check=False
     )
@@ -70,7 +70,7 @@ def _git(root: Path, *command: str) -> str:
 
 
 def machine_info() -> dict[str, str | int]:
-    """Processor, cores and system."""
+    """Return processor, number of cores and system."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": platform.machine(),

@@ -1,11 +1,11 @@
-"""Names to objects, by entry points: the one place where a name in a config is resolved.
+"""Resolves names in configs to objects, through entry points; no other module does so.
 
-Ours and a third party's tasks, robots, policies … are found alike, in the groups
-``robo_rl.<kind>``, and are imported only when named.
+Tasks, robots, policies and other components are registered in the groups ``robo_rl.<kind>``, both
+by robo-rl and by plugins. A component is imported only when a config names it.
 
 Two distributions may register the same name. A name may be qualified by its distribution,
-``acme-tasks:lift_cube``; a bare one is that of robo-rl where it has one, so that nothing which is
-installed beside it changes what a config means.
+``acme-tasks:lift_cube``. A bare name refers to robo-rl's component where it has one, so that
+installing a plugin never changes the meaning of a config.
 """
 
 from __future__ import annotations
@@ -42,38 +42,39 @@ EXTRA_OF = {
     "warp": "warp", "mujoco_warp": "warp",
     "gymnasium": "gym", "diffusers": "diffusion", "imageio": "video", "metaworld": "bench",
 }  # fmt: skip
-"""Third-party module → the extra of robo-rl that brings it."""
+"""Third-party module → the extra of robo-rl that installs it."""
 
 ALONE = {"metaworld": "metaworld==3.1.1"}
-"""Module → what pip is to install besides the extra and without dependencies, whose pins clash."""
+"""Module → requirement to install besides the extra, without its conflicting dependencies."""
 
 
 def names(kind: str) -> list[str]:
-    """All names of a kind (``"tasks"``) that can be loaded, sorted; nothing is imported.
+    """Return all loadable names of a kind (``"tasks"``), sorted, without any import.
 
-    They are qualified where the bare name is of another distribution, or of none by itself.
+    Names are qualified where the bare name refers to another distribution or is ambiguous.
     """
     return sorted(_named(kind))
 
 
 def kinds() -> list[str]:
-    """All kinds that anything is registered for."""
+    """Return all kinds with at least one registered name."""
     groups = cast("set[str]", entry_points().groups)
     return sorted(g.removeprefix(_PREFIX) for g in groups if g.startswith(_PREFIX))
 
 
 def provider(kind: str, name: str) -> tuple[str, str]:
-    """(distribution, ``module:attribute``) of what a name stands for.
+    """Return (distribution, ``module:attribute``) of the component that a name refers to.
 
     Raises:
-        PluginError: Nothing has that name, or several distributions have and none is named.
+        PluginError: No component has the name, or several distributions register it and none
+            is given.
     """
     point = _point(kind, name)
     return _distribution(point), point.value
 
 
 def ambiguous_names(kind: str) -> dict[str, list[str]]:
-    """Bare name → all names, each of another distribution, that it could have meant."""
+    """Return ambiguous bare name → all qualified names that it could refer to."""
     return {
         bare: [name for name, point in _named(kind).items() if point in points]
         for bare, points in _found(kind).items()
@@ -82,7 +83,7 @@ def ambiguous_names(kind: str) -> dict[str, list[str]]:
 
 
 def plugin_packages() -> dict[str, str]:
-    """Top-level package of everything that others registered → its distribution."""
+    """Return top-level package → distribution, of all plugins' registered components."""
     return {
         point.value.partition(_OF)[0].partition(".")[0].strip(): _distribution(point)
         for kind in kinds()
@@ -93,16 +94,16 @@ def plugin_packages() -> dict[str, str]:
 
 
 def load(kind: str, name: str) -> Any:
-    """Import what is registered under a name.
+    """Import the component that is registered under a name.
 
     Args:
         kind: Group behind ``robo_rl.``: ``tasks``, ``robots``, ``policies`` …
         name: Name of the entry point, bare or as ``distribution:name``.
 
     Raises:
-        PluginError: Nothing has that name, or several distributions have and none is named, or it
-            fails to import.
-        DeviceError: It needs an extra that is not installed.
+        PluginError: No component has the name, or several distributions register it and none
+            is given, or the import fails.
+        DeviceError: The component needs an extra that is not installed.
     """
     point = _point(kind, name)
     others = [each for each in ambiguous_names(kind).get(name, []) if each != name]
@@ -117,28 +118,28 @@ def load(kind: str, name: str) -> Any:
 
 
 def loaded_distributions() -> dict[str, str]:
-    """Distribution → version of all that brought something that this process has loaded."""
+    """Return distribution → version, of every component that this process has loaded."""
     return dict(_LOADED)
 
 
 def entry_point(kind: str, name: str) -> EntryPoint | None:
-    """The entry point that ``load`` takes; None where nothing has the name, or several plugins."""
+    """Return the entry point that ``load`` uses; None for unknown and ambiguous names."""
     return _chosen(_found(kind).get(name) or _of(kind, name))
 
 
 def unknown_name_hint(kind: str, name: str) -> str:
-    """What to say about a name that nothing provides."""
+    """Return the hint for a name that no distribution provides."""
     known = [each for each, _ in _qualified(kind)] if _OF in name else names(kind)
     return f"unknown {singular(kind)} '{name}'; {did_you_mean(name, known)}"
 
 
 def singular(kind: str) -> str:
-    """``policies`` → ``policy``, ``tasks`` → ``task``."""
+    """Return the singular of a kind: ``policies`` → ``policy``, ``tasks`` → ``task``."""
     return kind.removesuffix("ies") + "y" if kind.endswith("ies") else kind.removesuffix("s")
 
 
 def missing_extra(error: BaseException | None) -> DeviceError | None:
-    """The one line for an import that failed for want of an extra; None for any other failure."""
+    """Return the error for an import that lacks an extra; None for any other failure."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     extra = EXTRA_OF.get(name)
     if extra is None:
@@ -155,9 +156,9 @@ class Component(Generic[T_co]):
 
     Args:
         kind: ``tasks``, ``policies`` …
-        name: Name of the entry point, as it was written; bare where it is one of robo-rl.
-        cls: What the entry point gave.
-        cfg: ``cls.Config`` filled in, None if there is none.
+        name: Name of the entry point, as it was written; bare for robo-rl's own components.
+        cls: Object that the entry point loads.
+        cfg: ``cls.Config`` with its fields, None if the class has none.
     """
 
     kind: str
@@ -166,7 +167,7 @@ class Component(Generic[T_co]):
     cfg: Any
 
     def build(self, *args: Any, **kwargs: Any) -> T_co:
-        """``cls(cfg, *args, **kwargs)``; an object without a config is given as it is."""
+        """Return ``cls(cfg, *args, **kwargs)``; an object without a config is returned as is."""
         if self.cfg is not None:
             return self.cls(self.cfg, *args, **kwargs)
         return self.cls(*args, **kwargs) if isinstance(self.cls, type) else self.cls
@@ -177,12 +178,12 @@ class component:  # noqa: N801  reads as a function in annotations
 
         task: Annotated[Component[Task], component("tasks")]
 
-    What the name stands for must be of the field's interface: a class that derives from it, or has
-    the methods of a protocol.
+    The loaded class must implement the field's interface: it derives from the class, or has the
+    methods of the protocol.
 
-    Takes ``{name: lift_cube, robot: so101}``, the bare ``lift_cube``, or a ``Component``; defaults
-    likewise. Fields other than ``name`` are checked against the ``Config`` of the named class, and
-    their errors keep their dotted path.
+    Values and defaults are ``{name: lift_cube, robot: so101}``, the bare ``lift_cube``, or a
+    ``Component``. Fields other than ``name`` are validated against the ``Config`` of the named
+    class, and their errors keep their dotted path.
     """
 
     def __init__(self, kind: str) -> None:
@@ -203,13 +204,13 @@ class component:  # noqa: N801  reads as a function in annotations
 
         Args:
             value: See the class.
-            interface: A class or protocol that what is loaded has to be of.
+            interface: Class or protocol that the loaded component must implement.
 
         Raises:
             ValueError: No such name, not a mapping, or fields that do not fit (``NestedError``).
-            PluginError: The named component fails to load, or several distributions have one of
-                that name, or it is not of the interface, or its ``Config`` is no config.
-            DeviceError: It needs an extra that is not installed.
+            PluginError: The component fails to load, its name is ambiguous, it does not implement
+                the interface, or its ``Config`` is no config.
+            DeviceError: The component needs an extra that is not installed.
         """
         if isinstance(value, Component) and value.kind == self.kind:
             return value
@@ -228,21 +229,21 @@ class component:  # noqa: N801  reads as a function in annotations
 
 
 def default(name: str, **fields: Any) -> Any:
-    """A component as a field's default; typed Any because the field makes a Component of it."""
+    """Return a component as a field's default; typed Any because validation converts it."""
     return {"name": name, **fields}
 
 
 def demand_interface(kind: str, name: str, loaded: Any, interface: Any) -> None:
-    """Demand that a class, or an object, is of an interface; it is not built for that.
+    """Check that a class or an object implements an interface, without building it.
 
     Args:
         kind: ``tasks``, ``policies`` …
-        name: Of the entry point.
-        loaded: What it gave.
-        interface: A class, or a protocol, of which the methods are looked for; Any is anything.
+        name: Name of the entry point.
+        loaded: Object that the entry point loads.
+        interface: A class, or a protocol whose methods must exist; Any accepts everything.
 
     Raises:
-        PluginError: It is not.
+        PluginError: It does not implement the interface.
     """
     if interface is Any or not isinstance(interface, type):
         return
@@ -262,7 +263,7 @@ def demand_interface(kind: str, name: str, loaded: Any, interface: Any) -> None:
 
 
 def _methods(protocol: type) -> list[str]:
-    """Names of the methods of a protocol and of its bases."""
+    """Return the names of the methods of a protocol and of its bases."""
     bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
     own = {name: value for base in reversed(bases) for name, value in vars(base).items()}
     public = [name for name in own if not name.startswith("_") or name == "__call__"]
@@ -302,7 +303,7 @@ def _found(kind: str) -> dict[str, list[EntryPoint]]:
 
 
 def _named(kind: str) -> dict[str, EntryPoint]:
-    """Name → what it stands for, of each thing once."""
+    """Return name → entry point, with each component once."""
     named: dict[str, EntryPoint] = {}
     for bare, points in _found(kind).items():
         chosen = _chosen(points)
@@ -312,7 +313,7 @@ def _named(kind: str) -> dict[str, EntryPoint]:
 
 
 def _chosen(points: list[EntryPoint]) -> EntryPoint | None:
-    """What a bare name stands for: the only one, or ours; None where that is not known."""
+    """Return the entry point of a bare name: the only one, or robo-rl's; None if ambiguous."""
     ours = [point for point in points if _distribution(point) == _OURS]
     return points[0] if len(points) == 1 else ours[0] if ours else None
 
@@ -324,7 +325,7 @@ def _qualified(kind: str) -> Iterator[tuple[str, EntryPoint]]:
 
 
 def _of(kind: str, name: str) -> list[EntryPoint]:
-    """What a qualified name stands for; distributions are compared as pip compares them."""
+    """Return the entry points of a qualified name; distribution names are normalised as by pip."""
     who, _, bare = name.rpartition(_OF)
     points = _found(kind).get(bare, []) if who else []
     return [point for point in points if _normal(_distribution(point)) == _normal(who)]
@@ -362,5 +363,5 @@ def _import(point: EntryPoint) -> Any:
 
 
 def _distribution(point: EntryPoint) -> str:
-    """Its name; of a broken one, which says none, ``unknown``."""
+    """Return the distribution's name; ``unknown`` for broken metadata without a name."""
     return (point.dist.name if point.dist else "") or "unknown"

@@ -1,7 +1,7 @@
-"""Config keys that have another name since 0.2: an old key is refused with the new one named.
+"""Renamed config keys: an old key is refused with an error that gives the new key.
 
-Where the new name of a key depends on its place, the place tells: the dotted path of the section
-that holds the key, as a regular expression that must match its end.
+Where a key has several successors, the section decides: a regular expression that matches the end
+of the dotted path of the section.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 
 class RenamedKey(NamedTuple):
-    """A key that has another name.
+    """A renamed key.
 
     Args:
-        section: Regular expression of the end of the holding section's dotted path; ``^$`` is
-            the top of a file.
-        old: The key as it was.
-        new: The key as it is.
+        section: Regular expression for the end of the section's dotted path; ``^$`` is the top
+            of a file.
+        old: The old key.
+        new: The new key.
     """
 
     section: str
@@ -143,7 +143,7 @@ RENAMED_KEYS = tuple(
 
 
 def new_key(path: Sequence[str | int]) -> str | None:
-    """The present name of a key that had another one; None for any other key.
+    """Return the new name of a renamed key; None for any other key.
 
     Args:
         path: Keys from the top of the file down to the one in question.

@@ -1,8 +1,8 @@
-"""Config files by name, and with their bases merged below them.
+"""Config files by name, merged over their bases.
 
-*Where* a file lands depends on its folder alone: ``task/lift_cube.yaml`` lands under the key
-``task``, a file in ``experiment/``, ``method/`` or ``deploy/`` (or outside every configs folder) at
-the root; ``{teacher: policy/flow}`` in a base list puts it under ``teacher``.
+The folder of a file determines its key: ``task/lift_cube.yaml`` goes under the key ``task``. A file
+in ``experiment/``, ``method/`` or ``deploy/``, or outside every configs folder, goes to the root.
+``{teacher: policy/flow}`` in a base list puts the file under ``teacher`` instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROOT_FOLDERS = (_ROOT_FOLDER, "method", "deploy")
 
 
 def default_search() -> list[Path]:
-    """Where configs are looked for: ``./configs``, then those shipped with the library."""
+    """Return the folders to search: ``./configs``, then those shipped with the library."""
     here = Path(__file__).resolve().parents[1]
     folders = [Path("configs"), here / "configs", here.parent / "configs"]
     found: dict[Path, Path] = {}
@@ -33,7 +33,7 @@ def default_search() -> list[Path]:
 
 
 def available_configs(search: Iterable[Path] | None = None) -> dict[str, Path]:
-    """All configs by name (``task/lift_cube``), the first folder of the search winning."""
+    """Return all configs by name (``task/lift_cube``); the first folder has precedence."""
     found: dict[str, Path] = {}
     for root in default_search() if search is None else search:
         for path in sorted(root.rglob("*.yaml")):
@@ -42,13 +42,13 @@ def available_configs(search: Iterable[Path] | None = None) -> dict[str, Path]:
 
 
 def read_config(name_or_path: str | Path, search: Iterable[Path] | None = None) -> YamlNode:
-    """A config with its bases, before overrides and interpolation; see ``compose.compose``."""
+    """Read a config with its bases, before overrides and interpolation (``compose.compose``)."""
     folders = list(default_search() if search is None else search)
     return _Files(folders).load(str(name_or_path))
 
 
 class _Files:
-    """Loads files with their bases; a file lands once under a key, when it is first named."""
+    """Loads files with their bases; a file is merged once per key, at its first mention."""
 
     def __init__(self, search: list[Path]) -> None:
         self._search = search
@@ -83,7 +83,7 @@ class _Files:
 
 
 def _find(name: str, search: list[Path], where: str | None) -> Path:
-    """A config's file: of a base, which has a place, with a dot only where its own file looks."""
+    """Return a config's file; a base with a leading dot is relative to its own file."""
     as_path, dotted = Path(name), name.startswith(".")
     if as_path.suffix in (".yaml", ".yml") and not (dotted and where is not None):
         candidates = [as_path, *(root / name for root in search if not dotted)]
@@ -120,7 +120,7 @@ def _read(path: Path) -> YamlNode:
 
 
 def _base_entries(bases: YamlNode) -> Iterator[tuple[str | None, str, str]]:
-    """(key or None, name, origin) of each base."""
+    """Yield (key or None, name, origin) of each base."""
     entries = bases.value if isinstance(bases.value, list) else [bases]
     for entry in cast("list[YamlNode]", entries):
         named = list(entry.value.items()) if isinstance(entry.value, dict) else [(None, entry)]
@@ -133,7 +133,7 @@ def _base_entries(bases: YamlNode) -> Iterator[tuple[str | None, str, str]]:
 
 
 def _shown(path: Path) -> str:
-    """The path as the user would type it: relative where it lies below the working folder."""
+    """Return the path for messages: relative where it lies below the working folder."""
     resolved, here = path.resolve(), Path.cwd()
     return str(resolved.relative_to(here) if resolved.is_relative_to(here) else resolved)
 

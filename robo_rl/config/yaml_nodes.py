@@ -1,4 +1,4 @@
-"""YAML with the place of every value: a strict, plain subset of YAML 1.2.
+"""A strict, plain subset of YAML 1.2 that keeps the place of every value.
 
 Scalars are null, booleans (``true`` and ``false`` only), decimal integers, floats (``1e-4`` is one)
 and strings; a date is a string. Other tags, duplicate keys and numbers over 64 bits are refused.
@@ -27,7 +27,7 @@ _FLOAT = re.compile(
 
 @dataclass(frozen=True)
 class YamlNode:
-    """A mapping (dict of nodes), list (of nodes) or scalar, and the place where it was written."""
+    """A mapping (dict of nodes), list (of nodes) or scalar, and its place in the source."""
 
     value: Any
     origin: str
@@ -56,7 +56,7 @@ def parse(text: str, place: Callable[[int], str]) -> YamlNode:
 
     Args:
         text: The document.
-        place: Line number (from 1) → what to call that place in errors.
+        place: Line number (from 1) → name of that place in errors.
 
     Returns:
         The document as nodes; an empty document is a null.
@@ -82,18 +82,18 @@ def parse(text: str, place: Callable[[int], str]) -> YamlNode:
 
 
 def dump(values: Any) -> str:
-    """Plain values as YAML that ``parse`` reads back unchanged."""
+    """Return plain values as YAML that ``parse`` reads back unchanged."""
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _Reader:
-    """Turns PyYAML's nodes into ours."""
+    """Converts PyYAML nodes to ``YamlNode``."""
 
     def __init__(self, place: Callable[[int], str]) -> None:
         self._place, self._count = place, 0
 
     def node(self, node: yaml.Node, line: int | None = None) -> YamlNode:
-        """Convert a node; line is that of its key, where it has one."""
+        """Convert a node; line is the line of its key, if it has one."""
         origin = self._place(node.start_mark.line + 1 if line is None else line)
         self._count += 1
         if self._count > _MAX_NODES:
@@ -129,7 +129,7 @@ def _scalar(node: yaml.ScalarNode, origin: str) -> Any:
     kind, text = node.tag.removeprefix(_TAG), str(node.value)
     try:
         if kind == "str":
-            text.encode()  # a lone surrogate is no text
+            text.encode()  # a lone surrogate is no valid text
             return text
         if kind == "int" and -(2**63) <= (number := int(text)) < 2**63:
             return number

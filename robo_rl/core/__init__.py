@@ -1,1 +1,1 @@
-"""What everything stands on: errors, files, names, seeds."""
+"""Foundations of all other packages: errors, files, names, specs, seeds."""

@@ -1,9 +1,9 @@
-"""Files that are whole or not there at all: after a kill, a power cut or a full disk.
+"""Atomic, durable file writes: a file is whole or absent after a kill, power cut or full disk.
 
 A file or directory is written under a temporary name, flushed to the disk, read back, and only then
-renamed; the directory that holds the name is flushed last. Whoever returns from here without an
-exception may say "saved". Every failure is an ``OSError``; the caller knows what it was about and
-turns it into its own error.
+renamed; the directory that holds the name is flushed last. A call that returns without an exception
+guarantees that the content is saved. Every failure is an ``OSError``; the caller converts it to its
+own typed error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write_file(path: Path, data: bytes) -> None:
     """Replace a file as a whole, or create it.
 
     Args:
-        path: Where it is to be; its directory exists.
+        path: Path of the file; its directory exists.
         data: All of its content.
 
     Raises:
@@ -46,10 +46,10 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def append_file(path: Path, data: bytes) -> None:
-    """Append to a file, all or nothing as far as this process lives to tell.
+    """Append to a file, all or nothing as long as this process survives.
 
     Raises:
-        OSError: It could not be written; the file has been cut back to what it was.
+        OSError: It could not be written; the file has been truncated to its previous size.
     """
     with path.open("r+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
@@ -63,7 +63,7 @@ def append_file(path: Path, data: bytes) -> None:
 
 
 def overwrite_file(path: Path, data: bytes) -> None:
-    """Write a file that nobody reads yet, straight to its place; flushed, but not its name.
+    """Write a file without readers in place; flush its content, but not its directory entry.
 
     Raises:
         OSError: It could not be written, or is a link.
@@ -78,14 +78,14 @@ def overwrite_file(path: Path, data: bytes) -> None:
 
 
 def truncate_file(path: Path, size: int) -> None:
-    """Cut a file to ``size`` bytes and flush that to the disk."""
+    """Truncate a file to ``size`` bytes and flush it to the disk."""
     with path.open("r+b") as file:
         file.truncate(size)
         os.fsync(file.fileno())
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its missing parents, each entered durably in its own parent."""
+    """Create a directory and its missing parents, and flush each one's parent."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -95,7 +95,7 @@ def make_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def staged_directory(final: Path) -> Generator[Path]:
-    """Fill a directory out of sight; it takes its name when the block ends without an exception.
+    """Fill a temporary directory; it is renamed when the block ends without an exception.
 
     An existing directory of that name is replaced. After a kill in between, ``find_directory``
     finds either the old or the new one, whole.
@@ -104,7 +104,7 @@ def staged_directory(final: Path) -> Generator[Path]:
         The temporary directory to write into.
 
     Raises:
-        OSError: It could not be written or renamed; what had the name before still has it.
+        OSError: It could not be written or renamed; the old directory keeps the name.
     """
     make_directory(final.parent)
     _recover(final)
@@ -123,18 +123,18 @@ def staged_directory(final: Path) -> Generator[Path]:
 
 
 def find_directory(final: Path) -> Path:
-    """Where the content of ``final`` is: elsewhere only if a replacement was killed half way."""
+    """Return the path of ``final``'s content; it differs only after an interrupted replacement."""
     old = final.with_name(_OLD + final.name)
     return old if old.exists() and not final.exists() else final
 
 
 def final_name(path: Path) -> str:
-    """The name whose content ``path`` is, undoing ``find_directory``."""
+    """Return the name whose content ``path`` is; the inverse of ``find_directory``."""
     return path.name.removeprefix(_OLD)
 
 
 def remove_temporary(parent: Path) -> None:
-    """Remove what killed writers left in ``parent``, which nobody else may be writing into."""
+    """Remove leftovers of killed writers from ``parent``, which must have no other writer."""
     for leftover in parent.glob(f"{_TEMPORARY}*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
@@ -143,14 +143,14 @@ def remove_temporary(parent: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a directory so that it is never seen half removed under its own name."""
+    """Remove a directory so that it never appears half removed under its own name."""
     doomed = _temporary_name(path)
     path.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Flush files, and directories' lists of names, to the disk."""
+    """Flush files, and the entries of directories, to the disk."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -160,7 +160,7 @@ def sync(paths: Iterable[Path]) -> None:
 
 
 def _recover(final: Path) -> None:
-    """Finish or undo a replacement that was killed half way; only for the one writer."""
+    """Finish or undo an interrupted replacement; only the single writer may call this."""
     old = final.with_name(_OLD + final.name)
     if not old.exists():
         return

@@ -1,8 +1,7 @@
-"""JSON that notices damage: a document that carries the SHA-256 of its own bytes.
+"""JSON with damage detection: a document that carries the SHA-256 of its own bytes.
 
 The seal stands at the front, so that any changed byte — white space and the seal itself included —
-is found without parsing a document that cannot be trusted. It guards against damage, not against
-forgery.
+is found without parsing an untrusted document. It guards against damage, not against forgery.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ def seal(doc: Mapping[str, Any], *, within: str = "", indent: int | None = None)
 
     Args:
         doc: JSON-able mapping without a key ``"seal"``.
-        within: Name of a mapping in ``doc`` that takes the seal, for formats that allow no keys of
-            ours at the top; empty for the top itself.
+        within: Name of a mapping in ``doc`` that takes the seal, for formats that allow no
+            additional keys at the top; empty for the top itself.
         indent: As in ``json.dumps``; None keeps it on one line.
 
     Returns:
         UTF-8 bytes without a final newline.
 
     Raises:
-        TypeError: Something in it is no JSON.
+        TypeError: A value is not JSON-able.
     """
     mark = {"seal": _BLANK.decode()}
     sealed = (
@@ -45,10 +44,10 @@ def seal(doc: Mapping[str, Any], *, within: str = "", indent: int | None = None)
 
 
 def unseal(data: bytes, *, within: str = "") -> dict[str, Any]:
-    """Read what ``seal`` wrote, without the seal.
+    """Read the output of ``seal``, without the seal.
 
     Raises:
-        ValueError: There is no seal where one should be, or a byte has changed.
+        ValueError: The seal is missing, or a byte has changed.
     """
     front = rf'"{re.escape(within)}": \{{\s*' if within else ""
     found = re.match(_AT_FRONT.format(within=front).encode(), data)

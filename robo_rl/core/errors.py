@@ -1,4 +1,4 @@
-"""The typed errors a user can meet: the place, what was expected and found, and what to do.
+"""Typed user errors: place, problem, expected and found values, and a hint.
 
 The command line prints ``str(error)`` and exits with 2; a traceback is shown only with ``--debug``.
 """
@@ -9,18 +9,18 @@ from typing import ClassVar
 
 
 class RoboRlError(Exception):
-    """Base of every error that a user can cause and can mend.
+    """Base of every error that a user can cause and can fix.
 
     Args:
-        problem: One clause: what is wrong.
-        where: File, ``file:line``, array or field that it is about.
-        expected: What would have been right.
-        found: What was there instead.
-        hint: What to do about it.
+        problem: One clause that states the problem.
+        where: File, ``file:line``, array or field concerned.
+        expected: The valid value or range.
+        found: The actual value.
+        hint: How to fix the problem.
     """
 
     status: ClassVar[int] = 2
-    """Exit status of a command line that it ends."""
+    """Exit status of the command line for this error."""
 
     def __init__(
         self,
@@ -45,46 +45,46 @@ class RoboRlError(Exception):
 
 
 class ConfigError(RoboRlError):
-    """A configuration file or override that cannot be used."""
+    """A configuration file or override is invalid."""
 
 
 class SpecError(RoboRlError):
-    """A tensor that does not fit its declared name, shape, dtype or limits."""
+    """A tensor does not fit its declared name, shape, dtype or limits."""
 
 
 class PluginError(RoboRlError):
-    """A name that no entry point provides, or a plugin that fails to load or to conform."""
+    """No entry point provides a name, or a plugin fails to load or to conform."""
 
 
 class DataError(RoboRlError):
-    """A dataset that is missing, damaged or of another schema."""
+    """A dataset is missing, damaged or of another schema."""
 
 
 class CheckpointError(RoboRlError):
-    """A checkpoint that is missing, damaged, or that could not be written."""
+    """A checkpoint is missing, damaged, or could not be written."""
 
 
 class BundleError(RoboRlError):
-    """An export bundle that is damaged or whose contract does not match."""
+    """An export bundle is damaged, or its contract does not match."""
 
 
 class GateError(RoboRlError):
-    """A stage whose result did not pass the gate that the next stage requires."""
+    """The result of a stage did not pass the gate that the next stage requires."""
 
 
 class ParallelError(RoboRlError):
-    """Processes that do not do the same."""
+    """Processes of a parallel run disagree."""
 
 
 class LostProcessError(ParallelError):
-    """Another process of a run is gone; what ended that one is said there."""
+    """Another process of a parallel run is gone; that process reports the cause."""
 
     status = 4
 
 
 class DeviceError(RoboRlError):
-    """A device, extra or system library that is needed and not there."""
+    """A required device, extra or system library is missing."""
 
 
 class Notice(UserWarning):
-    """What a user should know and need not mend; the command line says it in one line."""
+    """Information that needs no action of the user; the command line prints it in one line."""

@@ -1,10 +1,10 @@
-"""A lock on a file: one holder at a time, among processes and within one.
+"""A lock on a file: one holder at a time, across processes and within a process.
 
-The lock is ``flock``'s. It belongs to the open file, which a forked child shares, so closing the
-file alone keeps the lock for as long as any such child lives. The holder therefore unlocks
-explicitly, which ends the lock whatever a child holds, and a forked child drops its share at once.
-A POSIX lock would not be inherited, but it neither keeps out another thread of the process nor
-survives that the process opens and closes the file a second time.
+The lock is ``flock``'s. It belongs to the open file description, which a forked child shares.
+Closing the file alone would keep the lock as long as any such child lives. The holder therefore
+unlocks explicitly, and a forked child closes its share at once. A POSIX lock would not be
+inherited. However, it excludes no other thread of the process, and it is lost when the process
+opens and closes the file a second time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Lock:
         _held.add(self)
 
     def fileno(self) -> int:
-        """Descriptor to hand to a program that is to keep the lock if this process dies."""
+        """Return the descriptor for a child program that keeps the lock if this process dies."""
         return self._descriptor
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ class Lock:
         self.close_descriptor()
 
     def close_descriptor(self) -> None:
-        """Close this process's share; the lock stays with whoever else has one."""
+        """Close this process's descriptor; other holders of the descriptor keep the lock."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -56,17 +56,17 @@ _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 def lock_file(path: Path, *, wait: bool = False) -> Lock:
-    """Lock a file until what is returned is closed, or the process ends.
+    """Lock a file until the returned lock is closed or the process ends.
 
-    A program that was started with the descriptor keeps the lock if this process dies.
+    A program that inherits the descriptor keeps the lock if this process dies.
 
     Args:
-        path: Created if need be; it stays there.
-        wait: For whoever holds it.
+        path: The lock file; it is created if missing, and never removed.
+        wait: Whether to wait for the current holder.
 
     Raises:
-        BlockingIOError: Another one holds it, and is not waited for.
-        OSError: It cannot be written.
+        BlockingIOError: Another holder has the lock, and ``wait`` is False.
+        OSError: The file cannot be written.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
     try:

@@ -1,10 +1,10 @@
-"""Pictures made the size that a policy sees: one function for training and for the robot.
+"""Cropping and resizing of images, with one function for training and deployment.
 
-Shapes: an image is (H, W, C). Colours are uint8 and averaged; depth is float, in m, and sampled,
-for between a finger and the wall behind it there is nothing.
+Shapes: an image is (H, W, C). Colours are uint8 and averaged. Depth is float, in m, and sampled,
+because an average of two depths can lie on no surface.
 
-The taps of a filter are added one after the other in float32, so every machine, whatever its
-linear algebra, makes the same bytes of the same picture.
+Filter taps are added sequentially in float32, so that every machine produces the same bytes,
+independent of its linear algebra library.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from robo_rl.core.errors import SpecError
 
 Image = NDArray[Any]
 Crop = tuple[float, float, float, float]
-"""(top, left, height, width): shares of the image where none is above 1, else pixels."""
+"""(top, left, height, width): fractions of the image where none is above 1, else pixels."""
 
 _ASPECT_TOLERANCE = 0.02
 _CHANNELS = (1, 3)
 
 
 def crop_and_resize(image: Image, shape: tuple[int, ...], crop: Crop | None = None) -> Image:
-    """Crop an image and make it the size of a spec.
+    """Crop an image and resize it to the shape of a spec.
 
     Args:
         image: (H, W, C) uint8, or float.
-        shape: Wanted: (h, w, C), or (C, h, w) where only the first axis can be the channels'.
-        crop: Part of the image that is used; all of it where None.
+        shape: (h, w, C), or (C, h, w) where only the first axis can be the channel axis.
+        crop: Part of the image that is used; the whole image where None.
 
     Raises:
-        SpecError: Another number of channels, sides of another ratio, or a crop beyond the image.
+        SpecError: The number of channels or the aspect ratio differs, or the crop lies outside
+            the image.
     """
     first = channels_first(shape)
     height, width, channels = (*shape[1:], shape[0]) if first else shape
@@ -48,10 +49,10 @@ def crop_and_resize(image: Image, shape: tuple[int, ...], crop: Crop | None = No
 
 
 def channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether images of a spec are (C, h, w) rather than (h, w, C).
+    """Return whether images of a spec are (C, h, w) rather than (h, w, C).
 
     Raises:
-        SpecError: It is no image's shape.
+        SpecError: It is not the shape of an image.
     """
     if len(shape) != 3 or not {shape[0], shape[-1]} & set(_CHANNELS):
         raise SpecError("an image", expected="(h, w, C) or (C, h, w), C 1 or 3", found=shape)
@@ -59,10 +60,10 @@ def channels_first(shape: tuple[int, ...]) -> bool:
 
 
 def crop_image(image: Image, crop: Crop | None) -> Image:
-    """The part of an image that ``crop`` names.
+    """Return the part of an image that ``crop`` selects.
 
     Raises:
-        SpecError: It lies beyond the image, or is empty.
+        SpecError: The crop lies outside the image, or is empty.
     """
     if crop is None:
         return image
@@ -71,10 +72,10 @@ def crop_image(image: Image, crop: Crop | None) -> Image:
 
 
 def crop_window(crop: Crop, height: int, width: int) -> tuple[int, int, int, int]:
-    """A crop in pixels of an image of that height and width: (top, left, height, width).
+    """Return a crop in pixels of an image of that size: (top, left, height, width).
 
     Raises:
-        SpecError: It lies beyond the image, or is empty.
+        SpecError: The crop lies outside the image, or is empty.
     """
     sides = (height, width, height, width) if max(crop) <= 1.0 else (1, 1, 1, 1)
     pixels = [round(part * side) for part, side in zip(crop, sides, strict=True)]
@@ -87,15 +88,16 @@ def crop_window(crop: Crop, height: int, width: int) -> tuple[int, int, int, int
 
 
 def resize(image: Image, height: int, width: int) -> Image:
-    """An image of that many rows and columns, of the same type.
+    """Resize an image; the type stays the same.
 
-    Where an axis shrinks, a pixel of uint8 is the mean of the area that it covers; where it grows,
-    pixels are interpolated linearly between their centres. Floats are those of the nearest pixel.
+    Where an axis shrinks, a uint8 pixel is the mean of the area that it covers. Where an axis
+    grows, pixels are interpolated linearly between their centres. Floats take the value of the
+    nearest pixel.
 
     Args:
         image: (H, W, C) uint8, or float.
-        height: Wanted.
-        width: Wanted.
+        height: New number of rows.
+        width: New number of columns.
 
     Raises:
         SpecError: An image without pixels, or of another type.
@@ -114,7 +116,7 @@ def resize(image: Image, height: int, width: int) -> Image:
 
 
 def _along(image: Image, size: int, axis: int) -> Image:
-    """One axis filtered: every output element is a weighted sum of a few neighbouring ones."""
+    """Filter one axis: every output element is a weighted sum of a few neighbours."""
     if image.shape[axis] == size:
         return image.astype(np.float32, copy=False)
     places, weights = _taps(image.shape[axis], size)
@@ -128,14 +130,14 @@ def _along(image: Image, size: int, axis: int) -> Image:
 
 @lru_cache(maxsize=64)
 def _taps(size: int, wanted: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """(taps, wanted) places and weights of what an axis of ``size`` elements is filtered by."""
+    """Return the source indices and weights of the filter for an axis, (taps, wanted) each."""
     places, weights = (_box if wanted < size else _linear)(size, wanted)
     weights = weights / weights.sum(axis=0)
     return np.clip(places, 0, size - 1).astype(np.intp), weights.astype(np.float32)
 
 
 def _box(size: int, wanted: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Element i covers [i s, (i + 1) s), s = size / wanted; weights are overlaps with elements."""
+    """Box filter: element i covers [i s, (i + 1) s), s = size / wanted; weights are overlaps."""
     step = size / wanted
     low = np.arange(wanted) * step
     places = np.floor(low).astype(np.intp) + np.arange(math.ceil(step) + 1)[:, None]
@@ -144,7 +146,7 @@ def _box(size: int, wanted: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _linear(size: int, wanted: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Centres of elements are at (i + 1/2) s - 1/2; beyond the outermost ones these count."""
+    """Linear filter between element centres (i + 1/2) s - 1/2; border values extend outwards."""
     centre = np.clip((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0, size - 1)
     below = np.floor(centre).astype(np.intp)
     share = centre - below
@@ -156,10 +158,10 @@ def _nearest(size: int, wanted: int) -> NDArray[np.intp]:
 
 
 def _demand_aspect(found: tuple[int, ...], wanted: tuple[int, int]) -> None:
-    """Refuse to squeeze.
+    """Check that the aspect ratio stays the same.
 
     Raises:
-        SpecError: The ratio of the sides is another; it says which crop would mend it.
+        SpecError: The aspect ratio differs; the hint gives a crop that fixes it.
     """
     (height, width), (rows, columns) = found, wanted
     if abs(width * rows / (height * columns) - 1.0) <= _ASPECT_TOLERANCE:

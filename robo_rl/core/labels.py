@@ -1,6 +1,6 @@
-"""What counts as a label: a boolean, and nothing that merely can be taken for one.
+"""Strict conversion of labels: a label is a boolean, and no other value is cast to one.
 
-``bool("false")``, ``bool(nan)`` and ``bool([False])`` are true, so a label is never cast.
+``bool("false")``, ``bool(nan)`` and ``bool([False])`` are all True, so a cast hides bad labels.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def as_label(value: Any) -> bool:
-    """A boolean of Python or numpy.
+    """Return a boolean of Python or numpy as ``bool``.
 
     Raises:
         ValueError: It is a word, a number, None, an array or anything else.
@@ -22,7 +22,9 @@ def as_label(value: Any) -> bool:
 
 
 def as_flag(value: Any) -> bool:
-    """A boolean, or a single number that is exactly 0 or 1, as simulators say success.
+    """Return a boolean, or a single number that is exactly 0 or 1, as ``bool``.
+
+    Simulators report success in either form.
 
     Raises:
         ValueError: It is anything else, NaN and arrays of one element included.

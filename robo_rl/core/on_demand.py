@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when first used (PEP 562)."""
+"""Lazy import of the public names of a package at their first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 def on_demand(
     package: str, modules: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package.
+    """Return ``__getattr__`` and ``__dir__`` for a package.
 
     Args:
         package: Its ``__name__``.
         modules: Module → the public names that it defines.
 
     Returns:
-        ``__getattr__`` imports the module of a name and keeps what it found; ``__dir__`` lists the
-        public names beside what is loaded.
+        ``__getattr__`` imports the module of a name and caches the value; ``__dir__`` lists the
+        public names besides the loaded ones.
     """
     home = {name: module for module, names in modules.items() for name in names}
     loaded = vars(sys.modules[package])

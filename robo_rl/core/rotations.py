@@ -1,8 +1,8 @@
 """Rotations on batches: quaternions, rotation vectors, matrices and yaw; torch or numpy.
 
 Shapes: … any batch axes. Quaternions are wxyz and of unit length; rotation vectors and yaw, the
-angle about the world's z axis, are in rad. Arguments of numpy give arrays of numpy without an
-import of torch; tensors give tensors.
+angle about the world's z axis, are in rad. Numpy arguments give numpy arrays without an import
+of torch; tensors give tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from robo_rl.core.errors import SpecError
 
 ArrayT = TypeVar("ArrayT")
-"""A tensor of torch, or an array of numpy."""
+"""A torch tensor or a numpy array."""
 
 _TINY = 1e-9
 _TINY_SINE = 1e-6
@@ -24,11 +24,11 @@ _LENGTH_TOLERANCE = 1e-2
 
 
 def quat_mul(left: ArrayT, right: ArrayT) -> ArrayT:
-    """The Hamilton product of quaternions (…, 4): first turn by right, then by left.
+    """Return the Hamilton product of quaternions (…, 4): first rotate by right, then by left.
 
-    Arrays of numpy are summed so that a quaternion and its inverse leave a vector part of exactly
-    0: a robot that is told to stay has no velocity. Tensors are summed in the order that trained
-    weights depend on.
+    The order of summation differs by library. With numpy, the product of a quaternion and its
+    inverse has a vector part of exactly 0, so that a robot commanded to stay has no velocity.
+    With torch, the order is the one that trained weights depend on.
     """
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return _array_mul(left, right)
@@ -43,13 +43,13 @@ def quat_mul(left: ArrayT, right: ArrayT) -> ArrayT:
 
 
 def quat_conj(quat: ArrayT) -> ArrayT:
-    """The inverse turn of unit quaternions (…, 4)."""
+    """Return the inverse rotation of unit quaternions (…, 4)."""
     scalar, vector = _split(quat)
     return _library(quat).concatenate([scalar, -vector], axis=-1)
 
 
 def rotvec_to_quat(turn: ArrayT) -> ArrayT:
-    """The quaternion (…, 4) of a rotation vector (…, 3)."""
+    """Return the quaternion (…, 4) of a rotation vector (…, 3)."""
     lib, vector = _library(turn), _any(turn)
     half = _norm(vector) / 2
     # sin(x) / x without a division by 0: sinc(x) is sin(pi x) / (pi x).
@@ -57,7 +57,7 @@ def rotvec_to_quat(turn: ArrayT) -> ArrayT:
 
 
 def quat_to_rotvec(quat: ArrayT) -> ArrayT:
-    """The rotation vector (…, 3), of at most half a turn, of a unit quaternion (…, 4)."""
+    """Return the rotation vector (…, 3), of length at most π, of a unit quaternion (…, 4)."""
     lib, either = _library(quat), _any(quat)
     scalar, vector = _split(lib.where(either[..., :1] < 0, -either, either))
     sine = _norm(vector)
@@ -66,23 +66,25 @@ def quat_to_rotvec(quat: ArrayT) -> ArrayT:
 
 
 def quat_to_matrix(quat: ArrayT) -> ArrayT:
-    """The rotation matrix (…, 3, 3) of a unit quaternion (…, 4)."""
+    """Return the rotation matrix (…, 3, 3) of a unit quaternion (…, 4)."""
     lib = _library(quat)
     return lib.stack([lib.stack(column, axis=-1) for column in _columns(quat)], axis=-1)
 
 
 def quat_to_rot6d(quat: ArrayT) -> ArrayT:
-    """The first two columns of the rotation matrix, (…, 6): continuous, and the same for q and -q.
+    """Return the first two columns of the rotation matrix, (…, 6).
+
+    The representation is continuous, and the same for q and -q.
 
     Source: Zhou et al., "On the Continuity of Rotation Representations in Neural Networks", 2019
-        (arXiv 1812.07035), eq. 17.
+    (arXiv 1812.07035), eq. 17.
     """
     columns = _columns(quat)
     return _library(quat).stack(next(columns) + next(columns), axis=-1)
 
 
 def matrix_to_rotvec(rot: ArrayT) -> ArrayT:
-    """The rotation vector (…, 3) of a rotation matrix (…, 3, 3) of less than half a turn."""
+    """Return the rotation vector (…, 3) of a rotation matrix (…, 3, 3) of an angle below π."""
     lib, matrix = _library(rot), _any(rot)
     skew = (matrix - lib.swapaxes(matrix, -1, -2)) / 2
     axis = lib.stack([skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]], axis=-1)
@@ -94,20 +96,20 @@ def matrix_to_rotvec(rot: ArrayT) -> ArrayT:
 
 
 def yaw_to_quat(yaw: ArrayT) -> ArrayT:
-    """The quaternion (…, 4) of a turn about z by yaw (…,)."""
+    """Return the quaternion (…, 4) of a rotation about z by yaw (…,)."""
     lib, half = _library(yaw), _any(yaw) / 2
     zero = lib.zeros_like(half)
     return lib.stack([lib.cos(half), zero, zero, lib.sin(half)], axis=-1)
 
 
 def quat_to_yaw(quat: ArrayT) -> ArrayT:
-    """The yaw (…,) of the body's x axis, of its quaternion (…, 4)."""
+    """Return the yaw (…,) of the body's x axis from the body's quaternion (…, 4)."""
     w, x, y, z = _parts(quat)
     return _library(quat).arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
 
 
 def unit_quat(quat: ArrayT) -> ArrayT:
-    """One quaternion (4,) that a message brought, scaled to unit length.
+    """Return a quaternion (4,) from a message, normalised to unit length.
 
     Raises:
         SpecError: The length is not near 1.
@@ -121,24 +123,24 @@ def unit_quat(quat: ArrayT) -> ArrayT:
 
 
 def _array_mul(left: Any, right: Any) -> Any:
-    """The product as (a·b − u·v, a·v + b·u + u × v) of quaternions (a, u) and (b, v)."""
+    """Return (a·b − u·v, a·v + b·u + u × v), the product of quaternions (a, u) and (b, v)."""
     (a, u), (b, v) = _split(left), _split(right)
     scalar = a * b - (u * v).sum(-1, keepdims=True)
     return np.concatenate([scalar, a * v + b * u + np.cross(u, v)], axis=-1)
 
 
 def _library(array: object) -> Any:
-    """The package whose functions take this array: numpy, or torch."""
+    """Return the library of this array: numpy, or torch."""
     return np if isinstance(array, np.ndarray) else sys.modules["torch"]
 
 
 def _norm(vector: Any) -> Any:
-    """Euclidean length, (…, n) → (…, 1)."""
+    """Return the Euclidean norm, (…, n) → (…, 1)."""
     return _library(vector).linalg.norm(vector, axis=-1, keepdims=True)
 
 
 def _columns(quat: Any) -> Iterator[list[Any]]:
-    """The columns of the rotation matrix, each as its three elements (…,)."""
+    """Yield the columns of the rotation matrix, each as its three elements (…,)."""
     w, x, y, z = _parts(quat)
     yield [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
     yield [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
@@ -146,15 +148,15 @@ def _columns(quat: Any) -> Iterator[list[Any]]:
 
 
 def _parts(array: Any) -> Any:
-    """The elements of the last axis, (…,) each."""
+    """Return the elements of the last axis, (…,) each."""
     return np.moveaxis(array, -1, 0) if isinstance(array, np.ndarray) else array.unbind(-1)
 
 
 def _split(quat: Any) -> tuple[Any, Any]:
-    """Scalar (…, 1) and vector (…, 3) part."""
+    """Return the scalar (…, 1) and the vector (…, 3) part."""
     return quat[..., :1], quat[..., 1:]
 
 
 def _any(array: object) -> Any:
-    """The same array; torch and numpy share no type with operators."""
+    """Return the same array, typed Any; torch and numpy share no type with operators."""
     return array

@@ -1,7 +1,7 @@
-"""Random streams that cannot meet: a purpose and a seed give a stream of their own.
+"""Independent random streams, each derived from a purpose and a seed.
 
-Training, collection and evaluation draw from different purposes, so no evaluation start state is
-ever trained on by way of a shared seed.
+Training, collection and evaluation use different purposes, so no shared seed can put an
+evaluation start state into the training data.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def derive(purpose: str, *parts: int | str) -> int:
-    """A 63-bit seed out of a purpose (``"train"``, ``"eval"`` …) and any further parts."""
+    """Return a 63-bit seed from a purpose (``"train"``, ``"eval"`` …) and further parts."""
     text = "/".join([purpose, *map(str, parts)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
 @contextmanager
 def seeded_initialization(purpose: str, *parts: int | str) -> Generator[None]:
-    """Within it torch's global stream, which draws initial weights, is seeded by ``derive``."""
+    """Seed torch's global stream, which draws initial weights, by ``derive`` within the block."""
     import torch
 
     with torch.random.fork_rng(devices=[]):

@@ -1,7 +1,7 @@
-"""What a tensor is called and what it means: shape, dtype, unit, frame, limits.
+"""Tensor specs: name, shape, dtype, unit, frame, limits.
 
-Specs are shared by tasks, datasets, policies, bundles and the robot node, so they import numpy
-alone.
+Specs are shared by tasks, datasets, policies, bundles and the robot node, so this module imports
+numpy alone.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class TensorSpec(BaseModel):
     """One named tensor, without its batch axis.
 
     Args:
-        shape: Sizes of the axes behind the batch axis.
+        shape: Sizes of the axes after the batch axis.
         dtype: numpy's name of the element type.
         unit: SI unit of the elements (``"rad"``, ``"m"``, ``"1"`` for none).
         frame: Reference frame (``"world"``, ``"base"``), empty where none applies.
-        names: One name an element of the last axis (joint names); empty where none applies.
+        names: One name per element of the last axis (joint names); empty where none applies.
         low: Lower limit of each element of the last axis; empty for unlimited.
-        high: Upper limit, likewise.
+        high: Upper limit of each element of the last axis; empty for unlimited.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,15 +49,15 @@ class TensorSpec(BaseModel):
 
     @property
     def size(self) -> int:
-        """Number of elements behind the batch axis."""
+        """Return the number of elements without the batch axis."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     def element(self, index: int) -> str:
-        """What to call an element of the last axis: its name, or its number."""
+        """Return the name of an element of the last axis, or its number."""
         return self.names[index] if self.names else f"element {index}"
 
     def unit_of(self, index: int) -> str:
-        """Unit of an element of the last axis behind a space; empty for none."""
+        """Return the unit of an element of the last axis after a space; empty for none."""
         units = self.unit.split(",")
         unit = units[index] if len(units) == (self.shape or (1,))[-1] else self.unit
         return "" if unit == "1" else f" {unit}"
@@ -66,9 +66,9 @@ class TensorSpec(BaseModel):
         """Check an array or tensor against this spec.
 
         Args:
-            name: What to call it in the error.
+            name: Name of the array in the error.
             array: Anything with ``shape`` and ``dtype``; ``batch_axes`` leading axes are free.
-            batch_axes: Number of leading axes that are not described here.
+            batch_axes: Number of leading axes that the spec does not describe.
 
         Raises:
             SpecError: Shape or dtype differ.
@@ -86,7 +86,7 @@ class TensorSpec(BaseModel):
 
 
 class ActSpec(TensorSpec):
-    """The action of one env step; ``low`` and ``high`` are where the env clips it.
+    """The action of one env step; the env clips it to ``low`` and ``high``.
 
     Args:
         reference: ``"absolute"`` joint targets, or ``"delta"`` from the last command.
@@ -110,12 +110,12 @@ class ObsSpec(BaseModel):
 
     @property
     def size(self) -> int:
-        """Number of elements of all tensors together."""
+        """Return the number of elements of all tensors together."""
         return sum(spec.size for spec in self.items.values())
 
     @property
     def image_names(self) -> tuple[str, ...]:
-        """Names of the items that are pictures: uint8 of three axes."""
+        """Return the names of the image items: uint8 with three axes."""
         items = self.items.items()
         return tuple(n for n, spec in items if spec.dtype == "uint8" and len(spec.shape) == 3)
 
@@ -127,7 +127,7 @@ class ObsSpec(BaseModel):
             batch_axes: See ``TensorSpec.validate_array``.
 
         Raises:
-            SpecError: A key is missing or too many, or a tensor does not fit.
+            SpecError: A key is missing or unknown, or a tensor does not fit.
         """
         if set(obs) != set(self.items):
             raise SpecError(

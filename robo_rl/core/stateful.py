@@ -1,7 +1,7 @@
 """State of an object by the names of its parts, for checkpoints.
 
-The pair ``state_dict`` and ``load_state_dict`` is that of
-``torch.distributed.checkpoint.stateful.Stateful``; here a class lists its parts once:
+The methods ``state_dict`` and ``load_state_dict`` follow
+``torch.distributed.checkpoint.stateful.Stateful``; a class lists its parts once:
 
     class Learner(Stateful):
         state_parts = ("policy", "optimizer", "updates")
@@ -19,20 +19,20 @@ class Stateful:
     """An object whose state is that of its named parts.
 
     ``state_parts`` names attributes; a subclass adds its own to those of its bases. A part is an
-    object with ``state_dict`` and ``load_state_dict``, a random generator, a dict that holds such
-    parts, None, or a plain value (a number, a string, a tensor, a dict of these), which is replaced
-    by a copy when a state is loaded. A property with a setter is a part that is kept in another
-    form. As with torch, a state that is not loaded or saved at once has to be copied.
+    object with ``state_dict`` and ``load_state_dict``, a random generator, a dict of such parts,
+    None, or a plain value. A plain value (a number, a string, a tensor, a dict of these) is
+    replaced by a copy when a state is loaded. A property with a setter can store a part in
+    another form. As with torch, copy a state that is not saved or loaded at once.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ()
 
     def state_dict(self) -> dict[str, Any]:
-        """State of every part that is not None, by its name."""
+        """Return name → state of every part that is not None."""
         return self.states_of(_parts_of(type(self)))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; other keys are left alone.
+        """Restore the parts from ``state_dict``; ignore other keys.
 
         Raises:
             CheckpointError: The state of a part is missing.
@@ -41,15 +41,15 @@ class Stateful:
         self._loaded()
 
     def states_of(self, names: Iterable[str]) -> dict[str, Any]:
-        """State of some parts, of those that are not None."""
+        """Return name → state of the named parts that are not None."""
         parts = {name: getattr(self, name) for name in names}
         return {name: _state_of(part) for name, part in parts.items() if part is not None}
 
     def load_states_of(self, names: Iterable[str], state: Mapping[str, Any]) -> None:
-        """Continue some parts from ``states_of``.
+        """Restore the named parts from ``states_of``.
 
         Raises:
-            CheckpointError: The state of one is missing.
+            CheckpointError: The state of a part is missing.
         """
         for name in names:
             part = getattr(self, name)
@@ -66,11 +66,11 @@ class Stateful:
                 setattr(self, name, _copied(state[name]))
 
     def _loaded(self) -> None:
-        """Renew what follows from the parts; called when all of them are loaded."""
+        """Update attributes derived from the parts; called after all parts are loaded."""
 
 
 def _parts_of(cls: type) -> list[str]:
-    """Names of the parts of a class and of its bases, each once, bases first."""
+    """Return the names of the parts of a class and of its bases, each once, bases first."""
     named = [name for base in reversed(cls.__mro__) for name in vars(base).get("state_parts", ())]
     return list(dict.fromkeys(cast("list[str]", named)))
 
@@ -86,7 +86,7 @@ def _state_of(part: Any) -> Any:
 
 
 def _load(part: Any, state: Any) -> bool:
-    """Load a part in place; False where it is a plain value."""
+    """Load a part in place; return False for a plain value."""
     if hasattr(part, "load_state_dict"):
         part.load_state_dict(state)
     elif hasattr(part, "set_state"):
@@ -101,7 +101,7 @@ def _load(part: Any, state: Any) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """A plain value that no later change of the state's, or of the object's, reaches."""
+    """Return a copy of a plain value that shares no memory with it."""
     if isinstance(value, dict):
         return {key: _copied(each) for key, each in cast("dict[Any, Any]", value).items()}
     return value.clone() if hasattr(value, "clone") else value

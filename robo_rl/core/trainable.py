@@ -1,4 +1,4 @@
-"""What is trained step by step, and resumed from its state."""
+"""The interface of a trainer: gradient steps and a resumable state."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from robo_rl.core.stateful import Stateful
 
 
 class Trainable(Stateful, ABC):
-    """An object that is trained by gradient steps, and resumed from its state."""
+    """An object that is trained by gradient steps and resumed from its state."""
 
     @abstractmethod
     def step(self) -> dict[str, float]:
-        """One gradient step; returns its metrics."""
+        """Take one gradient step; return its metrics."""

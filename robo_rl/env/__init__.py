@@ -1,1 +1,1 @@
-"""Vectorised worlds."""
+"""Vectorised envs: MuJoCo, MuJoCo Warp, Gymnasium and remote simulators."""

@@ -1,7 +1,7 @@
-"""Action chunks and observation history over any ``VecEnv``; nothing else in training knows chunks.
+"""Action chunks and observation history over any ``VecEnv``.
 
-Shapes: B envs, H actions of a chunk, E executed ones (E ≤ H), A act_dim, To frames of observation
-history.
+This is the only module of training that handles chunks. Shapes: B envs, H actions of a chunk, E
+executed ones (E ≤ H), A act_dim, To frames of observation history.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Obs = dict[str, Tensor]
 
 
 class ChunkStep(NamedTuple):
-    """What executing one chunk gives back: a semi-Markov transition.
+    """The semi-Markov transition of one executed chunk.
 
     Bootstrap with ``rew + discount · (1 − terminated) · V(next_obs)``.
 
@@ -30,14 +30,14 @@ class ChunkStep(NamedTuple):
         rew: (B,) Σ_j γ^j r_j over the executed steps.
         terminated: (B,) bool, the task ended within the chunk.
         truncated: (B,) bool, the episode was cut within the chunk, a lost world included.
-        lost: (B,) bool, it was cut because the world was lost: one that went non-finite, or whose
-            process died. What such an episode comes to nobody knows.
+        lost: (B,) bool, the episode was cut because its world became non-finite or its process
+            died. The outcome of such an episode is unknown.
         valid: (B,) bool, False where no step of the chunk took place.
-        metrics: Name → (B,) float32: reward parts (``rew/…``) summed over the executed steps, the
-            largest value of every other; ``nan_worlds`` also counts the step that was lost.
+        metrics: Name → (B,) float32: reward terms (``rew/…``) summed over the executed steps, and
+            the maximum of every other metric; ``nan_worlds`` also counts the lost step.
         num_exec: (B,) int64, executed steps.
         discount: (B,) γ^num_exec.
-        rew_sum: (B,) Σ_j r_j, what the episode's return grows by.
+        rew_sum: (B,) Σ_j r_j, the undiscounted increment of the episode's return.
     """
 
     obs: Obs
@@ -54,16 +54,16 @@ class ChunkStep(NamedTuple):
 
     @property
     def success(self) -> Tensor:
-        """(B,) bool, whether any executed step succeeded."""
+        """Return whether any executed step succeeded, (B,) bool."""
         return successes(self.metrics, self.terminated)
 
 
 class ChunkEnv:
     """Executes the first ``exec_horizon`` actions of a chunk open loop.
 
-    An env with ``rollout`` waits where its episode ended. One without it has gone on by then: the
-    leftover actions of a chunk run into the new episode, these steps are dropped from the
-    transition, and the next history holds them.
+    An env with ``rollout`` waits after the end of its episode. An env without it has begun a new
+    episode by then, and the remaining actions of the chunk run into that episode. The transition
+    drops these steps; the next history contains them.
 
     Args:
         env: The env of single steps.
@@ -90,15 +90,15 @@ class ChunkEnv:
         self._history: Obs = {}
 
     def reset(self, seed: int | None = None) -> Obs:
-        """Start every env anew; returns name → (B, To, …)."""
+        """Start a new episode in every env; return name → (B, To, …)."""
         self._history = {k: self._fill(v) for k, v in self.env.reset(seed).items()}
         return self._history
 
     def reset_groups(self, size: int, seed: int) -> Obs:
-        """Start every env anew, groups of them alike; see ``Groupable``.
+        """Start a new episode in every env, one start state per group; see ``Groupable``.
 
         Raises:
-            PluginError: The env cannot do that.
+            PluginError: The env does not support groups.
         """
         if not isinstance(self.env, Groupable):
             raise PluginError("env has no reset_groups", where=type(self.env).__name__)
@@ -109,7 +109,7 @@ class ChunkEnv:
         """Execute the first E actions of act (B, H, A).
 
         Raises:
-            SpecError: The chunk is shorter than what is to be executed.
+            SpecError: The chunk is shorter than ``exec_horizon``.
         """
         if act.ndim != 3 or act.shape[1] < self.exec_horizon:
             expected = f"(B, H ≥ {self.exec_horizon}, A)"
@@ -122,16 +122,16 @@ class ChunkEnv:
         return total.result(self._history)
 
     def snapshot(self) -> dict[str, Any]:
-        """State of the env and the observation history.
+        """Return the state of the env and the observation history.
 
         Raises:
-            PluginError: The env cannot be branched.
+            PluginError: The env is not ``Branchable``.
         """
         history = {name: value.clone() for name, value in self._history.items()}
         return {"env": self._branchable().snapshot(), "history": history}
 
     def restore(self, snapshot: Mapping[str, Any]) -> Obs:
-        """Put a snapshot back; returns the observation history that it stands at."""
+        """Restore a snapshot; return its observation history."""
         self._branchable().restore(snapshot["env"])
         self._history = {name: value.clone() for name, value in snapshot["history"].items()}
         return self._history
@@ -147,7 +147,7 @@ class ChunkEnv:
             yield from (self.env.step(act_t) for act_t in act.unbind(1))
 
     def _after(self, step: Step, successor: Obs) -> Obs:
-        """History to act on after a step: the successor's, or the new episode's first frame."""
+        """Return the next history: the successor's, or the new episode's first frame."""
         if step.obs is step.next_obs:
             return successor
         ended, history = step.terminated | step.truncated, Obs()
@@ -178,7 +178,7 @@ class _StepSums:
         self.next_obs, self.metrics = history, dict[str, Tensor]()
 
     def add(self, step: Step, successor: Obs, gamma: float) -> None:
-        """Count a step where its env is still in the episode in which the chunk began."""
+        """Add a step, for envs that are still in the episode in which the chunk began."""
         valid = self.live & step.valid
         self.rew = self.rew + torch.where(valid, self.discount * step.rew, 0.0)
         self.rew_sum = self.rew_sum + torch.where(valid, step.rew, 0.0)

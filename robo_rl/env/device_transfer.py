@@ -1,8 +1,8 @@
-"""An env whose simulator computes on another device, as those see it that learn on the processor.
+"""Transfers the results of an env from the simulator's device to the CPU.
 
-Policies, critics and buffers are on the processor; a simulator may be on a GPU. What an env says is
-brought over here, and only here; an action is brought to the simulator by the env itself. What the
-state is made of stays where it is: checkpoints know tensors from everywhere.
+Policies, critics and buffers are on the CPU; a simulator may be on a GPU. Only this module moves
+observations and rewards to the CPU; the env itself moves actions to its device. Snapshots stay on
+their device, because checkpoints accept tensors of any device.
 
 Shapes: B envs, T control steps, A act_dim.
 """
@@ -24,7 +24,7 @@ Obs = dict[str, Tensor]
 
 
 def to_host(env: VecEnv) -> VecEnv:
-    """The env itself if it is on the processor, else one that brings over what it says."""
+    """Return the env itself if it is on the CPU, else a wrapper that moves its results there."""
     if env.device.type == HOST.type:
         return env
     whole = all(isinstance(env, kind) for kind in (OpenLoop, Branchable, Groupable))
@@ -32,10 +32,10 @@ def to_host(env: VecEnv) -> VecEnv:
 
 
 class HostEnv:
-    """Another env, its tensors on the processor.
+    """Wraps an env; its results are tensors on the CPU.
 
     Args:
-        env: Which.
+        env: The wrapped env.
     """
 
     device = HOST
@@ -48,52 +48,52 @@ class HostEnv:
 
     @property
     def task(self) -> Any:
-        """Who brings the scripted expert: the env within, or its task."""
+        """Return the object with the scripted demonstrator: the env, or its task."""
         return self._env if hasattr(self._env, "expert") else getattr(self._env, "task", None)
 
     def reset(self, seed: int | None = None) -> Obs:
-        """See ``VecEnv``."""
+        """Start a new episode in every env; see ``VecEnv``."""
         return _brought(self._env.reset(seed))
 
     def step(self, act: Tensor) -> Step:
-        """See ``VecEnv``."""
+        """Apply act (B, A) for one control step; see ``VecEnv``."""
         return _step(self._env.step(act.to(self._env.device)))
 
     def close(self) -> None:
-        """See ``VecEnv``."""
+        """Release the resources; see ``VecEnv``."""
         self._env.close()
 
 
 class HostSimEnv(HostEnv):
-    """Likewise, of an env that can be branched, grouped and run open loop."""
+    """Wraps an env that is also ``Branchable``, ``Groupable`` and ``OpenLoop``."""
 
     @property
     def view(self) -> SimView:
-        """The world as it is, for scripted experts."""
+        """Return the current state on the CPU, for scripted demonstrators."""
         view: SimView = cast(Any, self._env).view
         found = {each.name: getattr(view, each.name) for each in fields(view)}
         return replace(view, **{name: _brought(value) for name, value in found.items()})
 
     def rollout(self, act: Tensor) -> list[Step]:
-        """See ``OpenLoop``."""
+        """Apply act (B, T, A) open loop; see ``OpenLoop``."""
         steps = cast(OpenLoop, self._env).rollout(act.to(self._env.device))
         return [_step(step) for step in steps]
 
     def snapshot(self) -> dict[str, Any]:
-        """See ``Branchable``."""
+        """Return the state on the simulator's device; see ``Branchable``."""
         return cast(Branchable, self._env).snapshot()
 
     def restore(self, snapshot: Mapping[str, Any]) -> Obs:
-        """See ``Branchable``."""
+        """Restore a snapshot; see ``Branchable``."""
         return _brought(cast(Branchable, self._env).restore(snapshot))
 
     def reset_groups(self, size: int, seed: int) -> Obs:
-        """See ``Groupable``."""
+        """Start one episode per env, alike within groups; see ``Groupable``."""
         return _brought(cast(Groupable, self._env).reset_groups(size, seed))
 
 
 def _step(step: Step) -> Step:
-    """Brought over; one observation handed out as both is brought once, and stays one."""
+    """Move a step to the CPU; ``obs`` and ``next_obs`` stay one dict where they are one."""
     obs = _brought(step.obs)
     successor = obs if step.next_obs is step.obs else _brought(step.next_obs)
     rest = (_brought(each) for each in step[2:])

@@ -1,10 +1,10 @@
-"""An env whose observations come late and whose actions take effect late, as on a robot.
+"""An env with observation and action delays, as on a robot.
 
-Shapes: B envs, T control steps, A act_dim, D steps that are remembered.
+Shapes: B envs, T control steps, A act_dim, D remembered steps.
 
-The policy is shown the world as it was; reward, success and the end of an episode are of the world
-as it is. So a policy fine-tuned in it learns to act on old readings. What the policy itself takes
-to answer is not in here: ``sim2real`` skips what has passed by then (``chunks``).
+Observations are delayed; reward, success and the end of an episode refer to the current state. A
+policy fine-tuned in this env learns to act on old readings. The inference time of the policy is not
+modelled: during deployment, ``sim2real`` skips the actions that are already past (``chunks``).
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ Obs = dict[str, Tensor]
 
 
 class LatencyEnv:
-    """Another env, seen and moved through a line that is slow; as ``Branchable`` as that one.
+    """Wraps an env with delayed messages; it is ``Branchable`` if the wrapped env is.
 
-    A delay that is no whole number of steps lies between two of them, linearly. Before an episode's
-    first observation and action there are no others: they count as having been there all along.
+    A delay that is no whole number of steps is interpolated linearly between two steps. The first
+    observation and action of an episode also stand for all times before it.
 
     Args:
         cfg: See Config.
-        *parts: What the env within is built from: a task, where it runs tasks, and B.
+        *parts: Arguments of the wrapped env: a task, where it runs tasks, and B.
 
     Raises:
-        PluginError: The env within runs no open-loop sequences.
+        PluginError: The wrapped env is not ``OpenLoop``.
     """
 
     class Config(ConfigModel):
-        """Which env, and how late.
+        """The wrapped env and its delays.
 
         Args:
-            env: The env within.
-            obs_delay: Of observations.
-            act_delay: Of actions.
+            env: The wrapped env.
+            obs_delay: Delay of observations.
+            act_delay: Delay of actions.
         """
 
         env: Annotated[Component[VecEnv], component("envs")] = cast("Component[VecEnv]", "sim")
@@ -67,22 +67,22 @@ class LatencyEnv:
 
     @property
     def view(self) -> Any:
-        """The world as it is, for scripted experts."""
+        """Return the current state without delay, for scripted demonstrators."""
         return cast(Any, self.env).view
 
     @property
     def task(self) -> Any:
-        """Who brings the scripted expert: the env within, or its task."""
+        """Return the object with the scripted demonstrator: the wrapped env, or its task."""
         return self.env if hasattr(self.env, "expert") else getattr(self.env, "task", None)
 
     def reset(self, seed: int | None = None) -> Obs:
-        """Start a new episode in every env; with None the random streams go on."""
+        """Start a new episode in every env; None continues the random streams."""
         if seed is not None:
             self._seed(seed)
         return self._restart_all(self.env.reset(seed))
 
     def reset_groups(self, size: int, seed: int) -> Obs:
-        """Start a new episode in every env, with one latency a group; see ``Groupable``."""
+        """Start a new episode in every env, with one latency per group; see ``Groupable``."""
         able = _able(self.env, Groupable, "reset_groups")
         self._seed(seed)
         return self._restart_all(able.reset_groups(size, seed), copies=size)
@@ -92,7 +92,7 @@ class LatencyEnv:
         return self.rollout(act.unsqueeze(1))[0]
 
     def rollout(self, act: Tensor) -> list[Step]:
-        """Apply act (B, T, A) without looking; see ``OpenLoop``."""
+        """Apply act (B, T, A) open loop; see ``OpenLoop``."""
         late = torch.stack([self._sent(act_t.to(self.device)) for act_t in act.unbind(1)], dim=1)
         waits = torch.zeros_like(self._idle)
         steps: list[Step] = []
@@ -102,7 +102,7 @@ class LatencyEnv:
         return steps
 
     def snapshot(self) -> dict[str, Any]:
-        """State of the env within and of what is under way."""
+        """Return the state of the wrapped env and of the messages under way."""
         return {
             "env": _able(self.env, Branchable, "snapshot").snapshot(),
             "out": self._out.snapshot(),
@@ -113,7 +113,7 @@ class LatencyEnv:
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> Obs:
-        """Put a snapshot back; returns the observation that it stands at."""
+        """Restore a snapshot; return its observation."""
         _able(self.env, Branchable, "restore").restore(snapshot["env"])
         self._out.restore(snapshot["out"])
         self._into.restore(snapshot["into"])
@@ -122,7 +122,7 @@ class LatencyEnv:
         return self._shown()
 
     def close(self) -> None:
-        """Close the env within."""
+        """Close the wrapped env."""
         self.env.close()
 
     def _seed(self, seed: int) -> None:
@@ -141,14 +141,14 @@ class LatencyEnv:
         self._idle[rows] = True
 
     def _sent(self, act: Tensor) -> Tensor:
-        """What takes effect as act (B, A) is given."""
+        """Return the action that takes effect when act (B, A) is commanded."""
         first = fill_history(act, self._into.depth)
         self._acts = where_rows(self._idle, first, push_history(self._acts, act))
         self._idle = torch.zeros_like(self._idle)
         return delayed_values(self._acts, self._into.advance())
 
     def _heard(self, step: Step, waits: Tensor) -> Step:
-        """A step as it is seen; envs that wait (B,) for the end of a sequence see nothing new."""
+        """Return a step with delayed observations; waiting envs (B,) receive no new messages."""
         before = self._out.age
         self._out.age = torch.where(waits, before, self._out.advance())
         for name, value in self._seen.items():
@@ -161,7 +161,7 @@ class LatencyEnv:
         return step._replace(obs=obs, next_obs=next_obs)
 
     def _begun(self, rows: Tensor, obs: Obs) -> Obs:
-        """New episodes in the envs rows (n,), at obs (B, …)."""
+        """Begin new episodes in the envs rows (n,), at obs (B, …); return the observation."""
         for name, value in self._seen.items():
             value[rows] = fill_history(obs[name][rows], self._out.depth)
         self._restart(rows)

@@ -1,7 +1,7 @@
-"""Messages between a policy and a robot that take their time: what was heard last, and how old.
+"""Delayed messages between a policy and a robot: the age of the newest received message.
 
-Shapes: B envs, D steps that are remembered, the latest first. Times are seconds, ages control
-steps. The same three numbers as the simulated robot's lag: latency, jitter, loss.
+Shapes: B envs, D remembered steps, the latest first. Times are seconds, ages control steps. The
+three parameters are those of the simulated robot's delay: latency, jitter, loss.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from torch import Tensor
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.seeding import make_generator
 
-_HELD = 3  # steps that losses may add to an age: a robot holds when nothing came for so long
+_HELD = 3  # steps that losses may add to an age: a robot holds after this long without a message
 
 
 class MessageDelay:
-    """How old what arrives is, env by env.
+    """The age of the newest received message, per env.
 
-    The newest message counts, so an age grows by at most one step a step, and falls when something
-    newer comes.
+    Only the newest message counts, so an age grows by at most one per step, and falls when a
+    newer message arrives.
 
     Args:
         cfg: See Config.
         num_envs: B.
         dt_s: Control step.
-        device: Where ages are.
-        purpose: Of its random stream.
+        device: Device of the ages.
+        purpose: Purpose of its random stream.
     """
 
     class Config(ConfigModel):
-        """One direction.
+        """The delay of one direction.
 
         Args:
-            latency_s: Range from which an episode's least delay is drawn, uniformly.
-            jitter_s: A uniform draw up to this comes on top, of every message.
-            loss: Share of messages that never arrives.
+            latency_s: Range of an episode's minimum delay, drawn uniformly.
+            jitter_s: Upper limit of a uniform draw that is added to the delay of each message.
+            loss: Fraction of messages that never arrive.
         """
 
         latency_s: tuple[float, float] = (0.0, 0.0)
@@ -65,22 +65,22 @@ class MessageDelay:
 
     @property
     def depth(self) -> int:
-        """D, what has to be remembered to look back as far as that."""
+        """Return D, the number of steps to remember for the largest age."""
         return math.ceil(self.longest - 1e-6) + 1
 
     def seed(self, seed: int) -> None:
-        """Begin the random stream of that seed."""
+        """Seed the random stream."""
         self._generator = make_generator(self.purpose, seed)
 
     def restart(self, rows: Tensor, copies: int = 1) -> None:
-        """Episodes begin in the envs rows (n,): latencies are drawn, one for ``copies`` envs."""
+        """Begin episodes in the envs rows (n,); draw one latency for each ``copies`` envs."""
         low, high = self.cfg.latency_s
         drawn = torch.rand(len(rows) // copies, generator=self._generator).to(self.latency)
         self.latency[rows] = (low + (high - low) * drawn).repeat_interleave(copies) / self.dt_s
         self.age[rows] = self.latency[rows]
 
     def advance(self) -> Tensor:
-        """Ages (B,) a step later."""
+        """Advance by one step; return the ages (B,)."""
         chance = torch.rand(2, len(self.age), generator=self._generator).to(self.age)
         came = self.latency + self.cfg.jitter_s / self.dt_s * chance[0]
         came = torch.where(chance[1] < self.cfg.loss, torch.inf, came)
@@ -88,20 +88,20 @@ class MessageDelay:
         return self.age
 
     def snapshot(self) -> dict[str, Any]:
-        """Latencies, ages and the random stream."""
+        """Return latencies, ages and the random stream."""
         state = self._generator.get_state()
         return {"latency": self.latency.clone(), "age": self.age.clone(), "generator": state}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """From ``snapshot``."""
+        """Restore the state from ``snapshot``."""
         self.latency, self.age = snapshot["latency"].clone(), snapshot["age"].clone()
         self._generator.set_state(snapshot["generator"])
 
 
 def delayed_values(values: Tensor, age: Tensor) -> Tensor:
-    """Of values (B, D, …), the latest first, those of ``age`` (B,) steps ago, (B, …).
+    """Return the values of ``age`` (B,) steps ago, (B, …), from values (B, D, …), latest first.
 
-    Linear between steps; of integers, such as pixels, the older one.
+    Values are interpolated linearly between steps; integers, such as pixels, take the older one.
     """
     newer = age.floor().long().clamp(max=values.shape[1] - 1)
     older = age.ceil().long().clamp(max=values.shape[1] - 1)
@@ -113,10 +113,10 @@ def delayed_values(values: Tensor, age: Tensor) -> Tensor:
 
 
 def push_history(values: Tensor, latest: Tensor) -> Tensor:
-    """Values (B, D, …) with the latest (B, …) before them, the oldest forgotten."""
+    """Put latest (B, …) before values (B, D, …) and drop the oldest."""
     return torch.cat([latest.unsqueeze(1), values[:, :-1]], dim=1)
 
 
 def fill_history(first: Tensor, depth: int) -> Tensor:
-    """A memory (n, D, …) that knows nothing but the first (n, …)."""
+    """Return a history (n, D, …) filled with the first value (n, …)."""
     return first.unsqueeze(1).repeat_interleave(depth, dim=1)

@@ -1,6 +1,6 @@
-"""Fields of a MuJoCo model that may change after it was compiled.
+"""Fields of a MuJoCo model that may change after compilation.
 
-A size is not among them: bounding spheres and inertias would keep the old one.
+Sizes are excluded: bounding spheres and inertias would keep their old values.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ PLAIN = (
     *("dof_damping", "dof_frictionloss", "jnt_stiffness", "jnt_range", "actuator_gainprm"),
     *("actuator_biasprm", "actuator_forcerange", "actuator_ctrlrange"),
 )
-# … and those after which its constants are to be computed anew, by mj_setConst: of masses, and of
-# poses, along which tendons run.
+# … and those that require new constants by mj_setConst: masses, and poses along which tendons
+# run.
 DERIVING = (
     *("body_mass", "body_inertia", "body_ipos", "body_iquat", "body_pos", "body_quat"),
     *("body_gravcomp", "dof_armature", "actuator_gear", "geom_pos", "geom_quat"),
@@ -20,11 +20,11 @@ DERIVING = (
 )
 FIELDS = (*DERIVING, *PLAIN)
 
-# What of these can be seen; a renderer is told of it.
+# The visible ones among them, which a renderer needs.
 VISIBLE = (
     *("geom_rgba", "geom_pos", "geom_quat", "body_pos", "body_quat"),
     *("site_pos", "site_quat"),
 )
 
 BODY_POSES = ("body_pos", "body_quat")
-"""Fields that say where a mocap body stands which no goal places."""
+"""Fields that give the pose of a mocap body without a goal."""

@@ -1,4 +1,4 @@
-"""Small tensor maths beside a physics thread pool: on one thread, and off its cores."""
+"""Limits torch's threads in small tensor computations beside a physics thread pool."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _R = TypeVar("_R")
 
 
 def on_one_thread(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Keep torch's own threads out of a method, and give them back afterwards.
+    """Run a method with one torch thread, and restore the number of threads afterwards.
 
-    They gain nothing on a few thousand numbers, and go on spinning on the cores that the physics
-    needs next: an env step at 256 worlds had 0.60 of the bare physics' speed with them and 0.94
-    without, on two cores.
+    More threads gain nothing on a few thousand numbers, and keep spinning on the cores that the
+    physics needs next. On two cores, an env step at 256 worlds has 0.60 of the bare physics'
+    speed with them and 0.94 without.
     """
 
     @wraps(method)
@@ -34,6 +34,6 @@ def on_one_thread(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def usable_cores() -> int:
-    """How many this process may run on."""
+    """Return the number of cores that this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1

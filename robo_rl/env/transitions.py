@@ -1,4 +1,4 @@
-"""What becomes of a step's rows that did not take place or that ended an episode.
+"""Corrections of a step's rows: invalid transitions, and first observations of new episodes.
 
 Shapes: B envs, T steps, n envs that began a new episode.
 """
@@ -14,16 +14,16 @@ from robo_rl.api.env import Step
 
 
 def where_rows(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """(B, …) rows of yes where mask (B,), else rows of no."""
+    """Return (B, …): rows of yes where mask (B,), else rows of no."""
     return torch.where(mask.view(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 def without_invalid(step: Step, lost: Tensor, before: Mapping[str, Tensor]) -> Step:
-    """Blank the rows that are not valid: no reward, no end, the observation before once more.
+    """Neutralise invalid rows: zero reward, no end, the observation before the step.
 
     Args:
-        step: ``valid`` says which rows count.
-        lost: (B,) rows whose world was lost just now: truncated, and counted in ``nan_worlds``.
+        step: ``valid`` marks the rows that count.
+        lost: (B,) rows whose world was lost in this step: truncated, and counted in ``nan_worlds``.
         before: Name → (B, …) observations before the step.
     """
     valid, zero = step.valid, torch.zeros_like(step.rew)
@@ -43,12 +43,12 @@ def without_invalid(step: Step, lost: Tensor, before: Mapping[str, Tensor]) -> S
 def with_new_episodes(
     steps: Sequence[Step], ended: Sequence[Tensor], ids: Tensor, fresh: Mapping[str, Tensor]
 ) -> list[Step]:
-    """From its end on, an env's ``obs`` is that of its new episode.
+    """Set ``obs`` to the new episode's first observation from an episode's end on.
 
     Args:
         steps: T steps of one sequence.
         ended: T masks (B,): the env's episode ended at this step or before.
-        ids: (n,) envs that ended at all.
+        ids: (n,) envs whose episode ended.
         fresh: Name → (n, …) their observations at the start of the new episode.
     """
     renewed: list[Step] = []

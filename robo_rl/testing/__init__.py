@@ -1,4 +1,4 @@
-"""Conformance suites that our own and third-party components run alike."""
+"""Conformance suites for built-in and third-party components."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "robo_rl.testing.task": ("check_task", "demonstrate"),
 }
 # fmt: on
-"""Module → the public names that it defines; they are imported when first used."""
+"""Module → its public names; they are imported at their first use."""
 
-if not TYPE_CHECKING:  # a type checker is not to take every name for one that is there
+if not TYPE_CHECKING:  # so that a type checker reports unknown names
     __getattr__, __dir__ = on_demand(__name__, MODULES)

@@ -1,7 +1,7 @@
-"""Conformance suite for ``Backend``, on a small scene of its own.
+"""Conformance suite for ``Backend``, on a small test scene.
 
-Shapes: B worlds. ``check_backend`` returns None or raises ``PluginError`` that says which property
-does not hold.
+Shapes: B worlds. ``check_backend`` returns None, or raises ``PluginError`` with the violated
+property.
 """
 
 # mujoco ships no types.
@@ -22,13 +22,13 @@ from robo_rl.env.mujoco.mocap import demand_placeable
 
 
 def check_backend(make_backend: Callable[[], Backend]) -> None:
-    """What every ``Backend`` must do, on a small scene of the suite's own.
+    """Check the properties of every ``Backend`` on a small test scene.
 
     Args:
-        make_backend: Gives a new backend that nothing was loaded into.
+        make_backend: Returns a new backend without a loaded scene.
 
     Raises:
-        PluginError: Names the property that does not hold.
+        PluginError: Names the violated property.
     """
     checks = (_check_write, _check_lag, _check_sequence, _check_isolation, _check_fields)
     for check in (*checks, _check_mocap):
@@ -47,7 +47,7 @@ def require(holds: bool, problem: str, *, expected: object = None, found: object
 
 
 def _scene() -> Any:
-    """A cart on a slide, driven by a position servo, a box on the floor, and a wall far away."""
+    """Return a scene of a cart on a slide with a position servo, a box on the floor, and a wall."""
     import mujoco
 
     spec = mujoco.MjSpec()
@@ -72,7 +72,7 @@ def _scene() -> Any:
 
 
 def _place(backend: Backend, ids: list[int], at_m: float, mocap: Tensor | None = None) -> None:
-    """Cart at at_m and at rest, box on the floor."""
+    """Put the cart at at_m and at rest, and the box on the floor."""
     row = torch.tensor([at_m, 0, 0, 0.1, 1, 0, 0, 0], dtype=torch.float64)
     rest = torch.zeros(len(ids), 7, dtype=torch.float64)
     backend.write(torch.tensor(ids), row.repeat(len(ids), 1), rest, mocap=mocap)
@@ -118,7 +118,7 @@ def _check_sequence(backend: Backend) -> None:
     whole = [_all(view) for view in backend.step(ctrl, 4)]
     _place(backend, [0, 1, 2, 3], 0.0)
     single = [_all(backend.step(ctrl[:, t : t + 1], 4)[0]) for t in range(3)]
-    # Solvers may carry a warm start within a call and not across calls.
+    # Solvers may use a warm start within a call but not across calls.
     close = all(torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, single, strict=True))
     require(close, "T control steps in one call differ from T calls")
     require(torch.equal(single[-1], _all(backend.view())), "view() is not where step() ended")
@@ -139,7 +139,7 @@ def _check_isolation(backend: Backend) -> None:
 
 
 def _check_fields(backend: Backend) -> None:
-    """A heavier cart lags behind its servo; the other worlds do not notice."""
+    """Check that a heavier cart lags behind its servo, and that other worlds are unaffected."""
     _place(backend, [0, 1, 2, 3], 0.0)
     clean = _all(_drive(backend, torch.ones(4)))
     _place(backend, [0, 1, 2, 3], 0.0)
@@ -153,7 +153,7 @@ def _check_fields(backend: Backend) -> None:
 
 
 def _check_mocap(backend: Backend) -> None:
-    """A wall is in the cart's way where it was told to stand, and only as long."""
+    """Check that a wall blocks the cart at its mocap pose, and only while it is there."""
     _place(backend, [0, 1, 2, 3], 0.0)
     clean = _all(_drive(backend, torch.ones(4)))
     _place(backend, [0, 1, 3], 0.0)

@@ -1,7 +1,7 @@
-"""Conformance suites for ``VecEnv`` and ``Branchable``; that for ``Backend`` is beside it.
+"""Conformance suites for ``VecEnv`` and ``Branchable``; ``backend.py`` has that for ``Backend``.
 
-Shapes: B envs, T control steps, A act_dim. Each function returns None or raises ``PluginError``
-that says which property does not hold. They are written for plugins' tests::
+Shapes: B envs, T control steps, A act_dim. Each function returns None, or raises ``PluginError``
+with the violated property. A plugin's test calls them::
 
     def test_my_env_conforms():
         check_vec_env(lambda num_envs: MyEnv(MyEnv.Config(), num_envs))
@@ -27,7 +27,7 @@ MakeEnv = Callable[[int], VecEnv]
 
 
 def random_act(spec: ActSpec, num_envs: int, steps: int, generator: torch.Generator) -> Tensor:
-    """Actions (B, T, A), uniform within the limits; standard normal where there are none."""
+    """Draw actions (B, T, A), uniform within the limits; standard normal where there are none."""
     shape = (num_envs, steps, spec.size)
     if not (spec.low and spec.high):
         return torch.randn(shape, generator=generator)
@@ -36,14 +36,14 @@ def random_act(spec: ActSpec, num_envs: int, steps: int, generator: torch.Genera
 
 
 def check_vec_env(make_env: MakeEnv, *, max_steps: int = 1000) -> None:
-    """What every ``VecEnv`` must do.
+    """Check the properties of every ``VecEnv``.
 
     Args:
         make_env: num_envs → a new env.
-        max_steps: Time limits longer than this are not waited for.
+        max_steps: Longer time limits are not tested.
 
     Raises:
-        PluginError: Names the property that does not hold.
+        PluginError: Names the violated property.
     """
     with closing(make_env(3)) as env:
         _check_specs(env)
@@ -58,13 +58,13 @@ def check_vec_env(make_env: MakeEnv, *, max_steps: int = 1000) -> None:
 
 
 def check_branchable(make_env: MakeEnv) -> None:
-    """Whether a restored env, the same or a new one, takes the same course to the bit.
+    """Check that a restored env, the same or a new one, repeats its trajectory exactly.
 
     Args:
         make_env: num_envs → a new env, which must be ``Branchable``.
 
     Raises:
-        PluginError: Names what differs.
+        PluginError: Names the difference.
     """
     with closing(make_env(3)) as env, closing(make_env(3)) as other:
         branch, twin = _branchable(env), _branchable(other)
@@ -81,7 +81,7 @@ def check_branchable(make_env: MakeEnv) -> None:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Whether nested dicts, lists and tuples of tensors are the same to the bit."""
+    """Return whether nested dicts, lists and tuples of tensors are bit-identical."""
     if isinstance(left, Tensor):
         return isinstance(right, Tensor) and torch.equal(left, right)
     if isinstance(left, Mapping):
@@ -156,7 +156,7 @@ def _check_clips(env: VecEnv) -> None:
 
 
 def _check_rollout(env: VecEnv) -> None:
-    """Behind an episode's end nothing counts, and the last ``obs`` is where the env stands."""
+    """Check that steps after an episode's end are invalid, and that the last ``obs`` is current."""
     steps = min(env.max_episode_steps + 2, 50)
     generator = torch.Generator().manual_seed(5)
     env.reset(7)

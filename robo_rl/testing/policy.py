@@ -1,7 +1,7 @@
-"""Conformance suite for ``DenoisingPolicy``: what PPO, evaluation, checkpoints and export rely on.
+"""Conformance suite for ``DenoisingPolicy``, for use by PPO, evaluation, checkpoints and export.
 
-Shapes: B rows, To observations of history, K denoising steps, H horizon, A act_dim. For a
-plugin's tests::
+Shapes: B rows, To observations of history, K denoising steps, H horizon, A act_dim. A plugin's test
+calls it::
 
     def test_my_policy_conforms():
         check_policy(make_my_policy, "my_policy")
@@ -29,20 +29,21 @@ Obs = dict[str, Tensor]
 
 _ROWS = 24
 _FIT_STEPS = 50
-# In float32 a ratio differs from 1 by rounding; anything else differs by orders more.
+# In float32 a ratio differs from 1 by rounding; real errors are orders of magnitude larger.
 _RATIO_ERROR = 1e-3
 
 
 def check_policy(make_policy: MakePolicy, name: str) -> None:
-    """What every policy must do.
+    """Check the properties of every policy.
 
     Args:
-        make_policy: Gives a new policy with weights of its own, in float32; small ones will do.
-        name: What its family is registered as under ``robo_rl.policies``.
+        make_policy: Returns a new policy with weights of its own, in float32; small networks
+            suffice.
+        name: Name of its family under ``robo_rl.policies``.
 
     Raises:
-        PluginError: Names the property that does not hold.
-        CheckpointError: It cannot be rebuilt from what was saved.
+        PluginError: Names the violated property.
+        CheckpointError: The policy cannot be rebuilt from its saved state.
     """
     for check in (_check_sample, _check_replay, _check_one_step, _check_seeds, _check_decode):
         _without_gradient(check, make_policy())
@@ -72,7 +73,7 @@ def _check_sample(policy: DenoisingPolicy) -> None:
 
 
 def _check_replay(policy: DenoisingPolicy) -> None:
-    """Scoring the rows of a chain in any order gives what drawing them gave."""
+    """Check that log-probs of a chain's rows, in any order, equal those at sampling."""
     obs = _obs(policy)
     chain = policy.sample(obs, _generator())
     steps = policy.trainable_steps.nonzero().flatten()
@@ -83,7 +84,7 @@ def _check_replay(policy: DenoisingPolicy) -> None:
 
 
 def _check_one_step(policy: DenoisingPolicy) -> None:
-    """Hybrid chains: random at k_star alone, and scored there as they were drawn."""
+    """Check hybrid chains: stochastic at k_star alone, with the same log-prob at replay."""
     obs = _obs(policy)
     chain = policy.sample(obs, _generator(), single_step=True)
     k_star = chain.k_star
@@ -111,7 +112,7 @@ def _compare_scores(
 
 
 def _check_seeds(policy: DenoisingPolicy) -> None:
-    """Draws depend on the generator that is passed in, and on nothing else."""
+    """Check that draws depend only on the generator argument."""
     obs = _obs(policy)
     first, again = (policy.sample(obs, _generator(1)).x for _ in range(2))
     require(torch.equal(first, again), "sample: the same generator gives another chain")
@@ -122,7 +123,7 @@ def _check_seeds(policy: DenoisingPolicy) -> None:
 
 
 def _check_decode(policy: DenoisingPolicy) -> None:
-    """A map of observation and noise, row by row, that the exploring sampler has no part in."""
+    """Check that decode is deterministic, row-wise, and independent of the exploring sampler."""
     obs, noise = _obs(policy), _noise(policy)
     act = policy.decode(obs, noise)
     _check_tensor("decode()", act, (_ROWS, *_chunk(policy)))
@@ -148,7 +149,7 @@ def _check_act(policy: DenoisingPolicy) -> None:
 
 
 def _check_fit(policy: DenoisingPolicy) -> None:
-    """Fifty optimiser steps on one batch bring its loss down."""
+    """Check that fifty optimiser steps on one batch reduce its loss."""
     obs, act = _obs(policy), random_act(policy.act_spec, _ROWS, policy.horizon, _generator(3))
     loss = policy.loss(obs, act, _generator())
     _check_tensor("loss()", loss, (_ROWS,))
@@ -170,7 +171,7 @@ def _mean_loss(policy: DenoisingPolicy, obs: Obs, act: Tensor) -> float:
 
 
 def _check_gradient(policy: DenoisingPolicy) -> None:
-    """Cloning and scoring together reach every weight, once no weight and no input is zero."""
+    """Check that loss and log-prob give every weight a gradient, at non-zero weights and inputs."""
     generator = _generator(6)
     with torch.no_grad():
         for parameter in policy.parameters():
@@ -191,7 +192,7 @@ def _check_gradient(policy: DenoisingPolicy) -> None:
 
 @torch.no_grad()
 def _check_archive(policy: DenoisingPolicy, name: str, *, anchored: bool) -> None:
-    """Through JSON and tensors and back, the policy acts and explores the same to the bit."""
+    """Check that a policy rebuilt from JSON and tensors acts and explores bit-identically."""
     if anchored:
         policy.freeze_reference()
     meta = json.loads(json.dumps(policy_meta(policy)))
@@ -211,7 +212,7 @@ def _check_archive(policy: DenoisingPolicy, name: str, *, anchored: bool) -> Non
 
 
 class _Forbidden:
-    """An exploring sampler that leaves nothing as it was."""
+    """An exploring sampler that returns only NaN, to detect any use of it."""
 
     def __init__(self, like: Any) -> None:
         self.times = torch.full_like(like.times, torch.nan)

@@ -1,9 +1,9 @@
-"""The conformance suite of a robot: what a task, the simulator and the node rely on.
+"""Conformance suite of a robot, for use by tasks, the simulator and the robot node.
 
     check_robot(Robot.from_dir("my_robot"))
 
-A robot that passes has a YAML and an MJCF that agree, holds its home, follows its targets, and
-meets the objects of a scene but never itself.
+A robot conforms if its YAML and MJCF agree, it holds its home and follows its targets, and its
+shapes collide with the objects of a scene but never with each other.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def check_robot(robot: Robot) -> None:
     """Run every check on a robot.
 
     Raises:
-        PluginError: The first check that fails, with what was expected and what was found.
+        PluginError: The first check that fails, with expected and found values.
         ConfigError: The MJCF cannot be read.
-        SpecError: The YAML names what the MJCF does not have.
+        SpecError: A name of the YAML is not in the MJCF.
     """
     model = _compile(robot)
     for check in (_limits, _actuators, _sensors, _cameras, _masses, _contacts, _gripper, _hand):
@@ -50,7 +50,7 @@ def _compile(robot: Robot) -> Any:
 
 
 def _limits(robot: Robot, model: Any) -> None:
-    """Ranges and number of the joints are those of the MJCF; ``spec`` has seen to their kinds."""
+    """Check that ranges and number of the joints match the MJCF; ``spec`` checks their types."""
     _same(robot, "number of joints", len(robot.joints), model.nq)
     for index, joint in enumerate(robot.joints):
         _close(robot, f"range of {joint.name}", [joint.low, joint.high], model.jnt_range[index])
@@ -58,7 +58,7 @@ def _limits(robot: Robot, model: Any) -> None:
 
 
 def _actuators(robot: Robot, model: Any) -> None:
-    """Control limits, forces and gains are those of the YAML, in its order."""
+    """Check that control limits, forces and gains match the YAML, in its order."""
     names = tuple(model.actuator(index).name for index in range(model.nu))
     _same(robot, "order of the actuators", robot.actuator_names, names)
     torque = np.array([joint.max_torque for joint in robot.actuated_joints])
@@ -71,7 +71,7 @@ def _actuators(robot: Robot, model: Any) -> None:
 
 
 def _sensors(robot: Robot, model: Any) -> None:
-    """Every joint's position and velocity and the end effector's pose can be read by name."""
+    """Check that joint positions, velocities and the end effector pose can be read by name."""
     data = _at_home(robot, model)
     data.qvel[:] = np.arange(1, model.nv + 1)
     mujoco.mj_forward(model, data)
@@ -97,7 +97,7 @@ def _cameras(robot: Robot, model: Any) -> None:
 
 
 def _masses(robot: Robot, model: Any) -> None:
-    """Every body that a joint moves has a mass, and all together less than half a tonne."""
+    """Check that every moving body has a mass, and that the total is below half a tonne."""
     moved = model.body_mass[model.jnt_bodyid]
     _expect(robot, "every moved body must have a mass", bool((moved > 0).all()))
     total = float(model.body_mass.sum())
@@ -105,7 +105,7 @@ def _masses(robot: Robot, model: Any) -> None:
 
 
 def _contacts(robot: Robot, model: Any) -> None:
-    """Solid shapes meet the default contact type 1 of a scene, and never each other."""
+    """Check that solid shapes collide with contact type 1 of a scene, and never with each other."""
     kind, affinity = model.geom_contype, model.geom_conaffinity
     solid = (kind | affinity) != 0
     meets = ((kind & 1) | (affinity & 1)) != 0
@@ -126,7 +126,7 @@ def _gripper(robot: Robot, model: Any) -> None:
 
 
 def _hand(robot: Robot, model: Any) -> None:
-    """The hand's home is where the joints' home takes it, to a millimetre and a milliradian."""
+    """Check that the end effector's home matches the joints' home, to 1 mm and 1 mrad."""
     if robot.end_effector is None:
         return
     data, back, turn, vector = _at_home(robot, model), np.zeros(4), np.zeros(4), np.zeros(3)
@@ -145,7 +145,7 @@ def _hand(robot: Robot, model: Any) -> None:
 
 
 def _holds_home(robot: Robot, model: Any) -> None:
-    """Home drifts by less than 1e-3 (rad or m) in 2 s."""
+    """Check that home drifts by less than 1e-3 (rad or m) in 2 s."""
     data = _at_home(robot, model)
     worst = 0.0
     for _ in range(round(HOLD_S * robot.rates.physics_hz)):
@@ -155,7 +155,7 @@ def _holds_home(robot: Robot, model: Any) -> None:
 
 
 def _follows_targets(robot: Robot, model: Any) -> None:
-    """A step of each target by 5 % of its range is followed within 1 s to 10 % of the step."""
+    """Check that a 5 % step of each target is followed within 1 s, to 10 % of the step."""
     for index, joint in enumerate(robot.actuated_joints):
         step = STEP_OF_RANGE * (joint.high - joint.low)
         step = step if joint.home + step <= joint.high else -step

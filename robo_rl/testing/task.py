@@ -1,7 +1,7 @@
 """Conformance suite for ``Task``, with its demonstrator if it has one.
 
 Shapes: B envs, n starts, A act_dim. Each property is checked in the simulator that training uses.
-For a plugin's tests::
+A plugin's test calls it::
 
     def test_my_task_conforms():
         check_task(lambda: PegInsert(PegInsert.Config()))
@@ -34,15 +34,15 @@ _RANDOM_S = 2.0
 
 
 def check_task(make_task: MakeTask, *, episodes: int = 8, min_success: float = 0.7) -> None:
-    """What every ``Task`` must do.
+    """Check the properties of every ``Task``.
 
     Args:
-        make_task: Gives a new task.
+        make_task: Returns a new task.
         episodes: Episodes of its demonstrator at noise 0, if it has one; 0 runs none.
-        min_success: Share of these that must succeed.
+        min_success: Fraction of these that must succeed.
 
     Raises:
-        PluginError: Names the property that does not hold; of those that a run demands too, all.
+        PluginError: Names the violated property; lists all violations that also stop a run.
         ConfigError: ``dt_s`` is no multiple of the scene's physics step.
     """
     task = make_task()
@@ -58,13 +58,13 @@ def check_task(make_task: MakeTask, *, episodes: int = 8, min_success: float = 0
 
 
 def demonstrate(task: Task, num_envs: int, *, noise: float, seed: int = 0) -> Tensor:
-    """Whether each of num_envs episodes of the task's demonstrator succeeds, (B,) bool.
+    """Return whether each of num_envs episodes of the task's demonstrator succeeds, (B,) bool.
 
     Args:
         task: A task with a demonstrator.
         num_envs: B, one episode each.
         noise: The demonstrator's noise level.
-        seed: Of starts and noise.
+        seed: Seed of starts and noise.
 
     Raises:
         PluginError: An action does not fit ``act_spec``.
@@ -98,7 +98,7 @@ def _require(holds: bool, problem: str, expected: object = None, found: object =
 
 
 def _check_starts(task: Task, other: Task, model: Any) -> None:
-    """Starts lie within the limits of the scene's joints, and repeat with their generator."""
+    """Check that starts lie within the joint limits, and depend on the generator alone."""
     start = task.reset(_STARTS, torch.Generator().manual_seed(0))
     again = other.reset(_STARTS, torch.Generator().manual_seed(0))
     _require(_same(start, again), "reset: the same generator gives another start")
@@ -125,7 +125,7 @@ def _check_limits(model: Any, qpos: Tensor) -> None:
 
 
 def _check_outputs(task: Task, env: SimEnv, model: Any) -> None:
-    """Controls are within the actuators' ranges; no start is a success."""
+    """Check that controls are within the actuators' ranges, and that no start is a success."""
     env.reset(0)
     view = env.view
     act = random_act(task.act_spec, env.num_envs, 1, torch.Generator().manual_seed(0))[:, 0]
@@ -147,12 +147,12 @@ def _check_control(task: Task, view: SimView, act: Tensor, model: Any) -> None:
 
 
 def _check_random_actions(task: Task, env: SimEnv) -> None:
-    """Two seconds of anything keep the world and all that is said of it finite."""
+    """Check that two seconds of random actions keep the world and its outputs finite."""
     steps = max(1, round(_RANDOM_S / task.dt_s))
     act = random_act(task.act_spec, env.num_envs, steps, torch.Generator().manual_seed(2))
     for act_t in act.unbind(1):
         step = env.step(act_t)
-        values = step.metrics.values()  # the env has seen to observations and reward
+        values = step.metrics.values()  # the env checks observations and reward
         _require(
             all(bool(v.isfinite().all()) for v in values), "random actions give non-finite numbers"
         )

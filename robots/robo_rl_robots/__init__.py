@@ -1,6 +1,6 @@
-"""The robots that come with robo-rl: every folder here that holds a ``robot.yaml`` is one.
+"""The robots that come with robo-rl: each folder here with a ``robot.yaml`` is a robot.
 
-``robo_rl_robots:panda`` in an entry point reads ``panda/robot.yaml`` when it is first named.
+The entry point ``robo_rl_robots:panda`` reads ``panda/robot.yaml`` at its first use.
 """
 
 from __future__ import annotations

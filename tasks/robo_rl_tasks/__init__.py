@@ -1,1 +1,1 @@
-"""The built-in tasks; each is reached through the entry points of group ``robo_rl.tasks``."""
+"""The built-in tasks; each is registered as an entry point of group ``robo_rl.tasks``."""

@@ -1,7 +1,7 @@
-"""An arm on a table: what tasks share about actions, observations and reset.
+"""An arm on a table: the actions, observations and resets that tasks share.
 
-Shapes: B envs, A act_dim, J arm joints (the actuated ones but the gripper), M numbers that move the
-arm: J, or the 6 of a pose.
+Shapes: B envs, A act_dim, J arm joints (actuated joints except the gripper), M arm targets: J, or
+the 6 of a pose.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ if TYPE_CHECKING:
 
 
 Actions = Literal["joints", "pose"]
-"""What a task's actions are: targets of joints, or poses of the end effector."""
+"""Type of a task's actions: joint targets, or poses of the end effector."""
 
 
 class ArmTask:
-    """Targets in; joints, gripper and end effector out. Tasks add object and goal.
+    """Base of arm tasks: targets as actions; joints, gripper and end effector as observations.
+
+    Subclasses add an object and a goal.
 
     Args:
         robot: A robot with a gripper.
         episode_s: Time limit of an episode.
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it at reset, rad.
-        holds_m: Width that the gripper stays closed to, being neither acted on nor observed; None
-            where the task moves it.
-        actions: Targets of the joints, or poses of the end effector that a Cartesian controller
-            takes it to.
+        holds_m: Width to which the gripper stays closed, without being an action or an
+            observation; None where the task moves it.
+        actions: Joint targets, or poses of the end effector for a Cartesian controller.
 
     Raises:
-        ConfigError: The robot has no gripper, or no hand to command, or ``start`` is of another
-            length.
+        ConfigError: The robot has no gripper, no end effector axes for pose actions, or ``start``
+            is of another length.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class ArmTask:
         self.obs_spec = ObsSpec(items=self._arm_items() | self._task_items())
 
     def control(self, view: SimView, act: Tensor) -> Tensor:
-        """Actions are the controls, or say where these lead; a gripper not acted on stays still."""
+        """Convert actions to controls; a gripper without an action keeps its width."""
         if self.hand is not None:
             arm = self.hand.targets(view.qpos, act[:, : len(self.hand.axes)])
             gripper = act[:, -1] if self._held is None else act.new_tensor(self._held)
@@ -78,7 +79,7 @@ class ArmTask:
         return act if self._held is None else self._with_gripper(act, act.new_tensor(self._held))
 
     def action(self, arm: Tensor, gripper: Tensor) -> Tensor:
-        """The action (B, A) for arm targets (B, M) and, if it is acted on, gripper targets (B,)."""
+        """Return the action (B, A) for arm targets (B, M) and, if used, gripper targets (B,)."""
         if self._held is not None:
             return arm
         if self.hand is not None:
@@ -88,7 +89,7 @@ class ArmTask:
         return self._with_gripper(arm, gripper)
 
     def _acted_on(self) -> Sequence[tuple[str, CommandAxis]]:
-        """Names and limits of the actions."""
+        """Return the names and limits of the actions."""
         if self.hand is None:
             joints = self.robot.actuated_joints if self._held is None else self.arm
             return [(joint.actuator or joint.name, joint) for joint in joints]
@@ -97,12 +98,12 @@ class ArmTask:
         return [(axis.name, axis) for axis in self.hand.axes] + gripper
 
     def gripper_pos_for_width(self, width_m: float) -> float:
-        """The gripper position at which it holds something of that width."""
+        """Return the gripper position at which it holds an object of that width."""
         span = self.gripper.open - self.gripper.closed
         return self.gripper.closed + span * width_m / self.gripper.max_width
 
     def observe(self, view: SimView) -> dict[str, Tensor]:
-        """Arm, gripper, end effector, and what the task adds; all sensors of one moment."""
+        """Return arm, gripper, end effector and the task's own items, from sensors of one time."""
         return self._observe_arm(view) | self._observe_task(view)
 
     def _task_items(self) -> dict[str, TensorSpec]:
@@ -133,17 +134,17 @@ class ArmTask:
         }
 
     def _gripper_pos(self, view: SimView) -> Tensor:
-        """Measured gripper position (B, 1)."""
+        """Return the measured gripper position (B, 1)."""
         return view.sensor(f"{self._finger.name}_pos")
 
     def _with_gripper(self, arm: Tensor, gripper: Tensor) -> Tensor:
-        """Controls (B, nu) out of arm targets (B, J) and gripper targets (B,) or ()."""
+        """Return controls (B, nu) from arm targets (B, J) and gripper targets (B,) or ()."""
         ctrl = gripper.unsqueeze(-1).expand(len(arm), len(self._is_arm)).clone()
         ctrl[:, self._is_arm] = arm
         return ctrl
 
     def _start_pose(self, start: Sequence[float]) -> Tensor:
-        """All joints (nq,) at home, but the arm at start and the gripper as it is held."""
+        """Return all joints (nq,) at home, except the arm at start and the gripper as held."""
         import torch
 
         robot, finger = self.robot, self._finger.name
@@ -170,7 +171,7 @@ class ArmTask:
 
 
 def act_spec(robot: Robot, acted_on: Sequence[tuple[str, CommandAxis]]) -> ActSpec:
-    """Absolute targets of what is acted on, by name, within the limits."""
+    """Return the spec of absolute targets by name, with their limits."""
     names, axes = zip(*acted_on, strict=True)
     return ActSpec(
         shape=(len(names),),

@@ -1,6 +1,6 @@
-"""What scripted demonstrators share: a set point that moves at human speed, and the arm after it.
+"""Base of scripted demonstrators: a set point at human speed, and the arm that tracks it.
 
-Shapes: B envs, n of them, A act_dim. Noise makes demonstrations imperfect: the hand trembles.
+Shapes: B envs, n of them, A act_dim. Noise makes demonstrations imperfect, like a trembling hand.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ class ArmExpertConfig(ConfigModel):
     Args:
         ee_quat: Orientation of the end effector at yaw 0, wxyz; by default it looks down.
         speed_mps: Speed of the end effector.
-        yaw_rate: Speed of its turn about the vertical, rad/s.
-        joint_speed: Share of each joint's maximum velocity that may be used.
+        yaw_rate: Speed of its rotation about the vertical, rad/s.
+        joint_speed: Fraction of each joint's maximum velocity that may be used.
         orientation_cost: Weight of a radian against a metre in inverse kinematics.
-        joint_noise_rad: Standard deviation of the noise of joints and turns at noise level 1.
-        position_noise_m: Likewise of positions, where actions are poses.
-        noise_correlation_s: Time over which that noise is correlated.
+        joint_noise_rad: Standard deviation of the noise of joints and rotations at noise level 1.
+        position_noise_m: Standard deviation of the noise of positions at noise level 1, where
+            actions are poses.
+        noise_correlation_s: Correlation time of the noise.
     """
 
     ee_quat: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 0.0)
@@ -47,14 +48,14 @@ class ArmExpertConfig(ConfigModel):
 
 
 class ArmExpert:
-    """An ``Expert`` whose subclasses say where the set point goes.
+    """An ``Expert`` that tracks a set point; subclasses move the set point.
 
     Args:
-        task: The task that it demonstrates.
+        task: The demonstrated task.
         cfg: Settings.
         num_envs: B.
-        generator: Where its noise comes from.
-        noise: Level in [0, 1].
+        generator: Source of the noise.
+        noise: Noise level in [0, 1].
     """
 
     def __init__(
@@ -83,11 +84,11 @@ class ArmExpert:
         self._pos, self._yaw = torch.zeros(num_envs, 3), torch.zeros(num_envs)
 
     def reset(self, ids: Tensor) -> None:
-        """The envs ids (n,) begin a new episode."""
+        """Begin a new episode in the envs ids (n,)."""
         self._fresh[ids] = True
 
     def act(self, view: SimView) -> Tensor:
-        """The demonstrated targets (B, A), noise included."""
+        """Return the demonstrated targets (B, A), noise included."""
         ids = self._fresh.nonzero().squeeze(-1)
         if len(ids):
             self._begin(view, ids)
@@ -98,18 +99,18 @@ class ArmExpert:
         return self._arm_task.action(arm, grip).clamp(self._low, self._high)
 
     def _arm(self, pos: Tensor, quat: Tensor) -> Tensor:
-        """What moves the arm (B, M) after the set point."""
+        """Return the arm targets (B, M) for a set point at pos and quat."""
         if self._tracker is not None:
             return self._tracker.step(pos, quat)
         assert self._arm_task.hand is not None
         return self._arm_task.hand.pose(pos, quat)
 
     def _decide(self, view: SimView) -> Tensor:
-        """Move the set point by one step; returns the gripper's target (B,)."""
+        """Move the set point by one step; return the gripper's target (B,)."""
         raise NotImplementedError
 
     def _begin(self, view: SimView, ids: Tensor) -> None:
-        """Put the set point of the envs ids (n,) where their arm is."""
+        """Put the set point of the envs ids (n,) at the end effector."""
         quat = view.sensor("ee_quat")[ids].float()
         upright = quat_mul(quat, quat_conj(self._hand_quat).expand(len(ids), 4))
         self._pos[ids] = view.sensor("ee_pos")[ids].float()
@@ -119,14 +120,14 @@ class ArmExpert:
         self._tremble.reset(ids)
 
     def _move(self, waypoint: Tensor, speed_mps: float | Tensor | None = None) -> None:
-        """Move the set point towards waypoint (B, 3) at its speed, or at another one."""
+        """Move the set point towards waypoint (B, 3) at its default speed or at speed_mps."""
         step = (self._arm_cfg.speed_mps if speed_mps is None else speed_mps) * self._arm_task.dt_s
         way = waypoint - self._pos
         length = way.norm(dim=-1, keepdim=True).clamp(min=1e-9)
         self._pos = self._pos + way * (step / length).clamp(max=1)
 
     def _turn(self, yaw: Tensor, period: float) -> None:
-        """Turn the set point towards yaw (B,), or what looks like it after a turn by period."""
+        """Rotate the set point towards yaw (B,) or the nearest equivalent yaw, modulo period."""
         step = self._arm_cfg.yaw_rate * self._arm_task.dt_s
         self._yaw = self._yaw + wrap_angle(yaw - self._yaw, period).clamp(-step, step)
 

@@ -1,6 +1,6 @@
-"""Lift a cube off the table: it lies anywhere in a region, turned anyhow.
+"""Lift a cube off the table; its start position in a region and its yaw are random.
 
-Shapes: B envs. Success is the cube's height alone, so the task says nothing about how it is held.
+Shapes: B envs. Success is the cube's height alone; any grasp is allowed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
     from robo_rl import SimView
 
-# Four contacts a pad resist turning without torsional friction, which would cost time.
+# Four contacts per pad resist rotation without torsional friction, which would cost time.
 GRIP = {"condim": 3, "priority": 2, "friction": [1.0, 0.01, 0.0001], "solref": [0.01, 1.0]}
 REACH_SCALE_M = 0.1
 
 
 class LiftCubeConfig(TabletopConfig):
-    """Settings of ``LiftCube`` beside those of ``TabletopConfig``.
+    """Settings of ``LiftCube`` besides those of ``TabletopConfig``.
 
     Args:
         lift_height_m: Height above rest that counts as lifted.
         cube_half_m: Half the cube's edge.
-        cube_mass_kg: Its mass.
+        cube_mass_kg: Mass of the cube.
         spawn_low: Lower corner (x, y, yaw) of the region of starts, m and rad.
-        spawn_high: Upper corner.
+        spawn_high: Upper corner of the region of starts.
         expert: Settings of the scripted demonstrator.
     """
 
@@ -49,7 +49,7 @@ class LiftCubeConfig(TabletopConfig):
 
 
 class LiftCube(TabletopTask[LiftCubeConfig]):
-    """A cube on the table, to be lifted.
+    """The task of lifting a cube off the table.
 
     Args:
         cfg: Settings.
@@ -59,7 +59,7 @@ class LiftCube(TabletopTask[LiftCubeConfig]):
     weights: ClassVar = {"reach": 0.02, "grasp": 0.03, "lift": 0.05}
 
     def scene(self) -> Any:
-        """The robot, a table and the cube."""
+        """Return the scene: the robot, a table and the cube."""
         spec = tabletop(self.robot)
         half = self.cfg.cube_half_m
         box = [0.0, 0.0, 0.0, half, half, half]
@@ -67,7 +67,7 @@ class LiftCube(TabletopTask[LiftCubeConfig]):
         return spec
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:
-        """The arm about its start, the cube at rest anywhere in its region."""
+        """Draw the arm's joints about its start, and the cube at rest in its region."""
         import torch
 
         arm = self._start(num, generator)
@@ -78,11 +78,11 @@ class LiftCube(TabletopTask[LiftCubeConfig]):
         return Reset(qpos=qpos, qvel=torch.zeros(num, arm.shape[1] + 6), goal={})
 
     def success(self, view: SimView) -> Tensor:
-        """Whether the cube is ``lift_height_m`` above its rest."""
+        """Return whether the cube is ``lift_height_m`` above its rest, (B,) bool."""
         return self._height(view) >= self.cfg.lift_height_m
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> LiftExpert:
-        """A scripted demonstrator of num_envs envs, see ``LiftExpert``."""
+        """Return a scripted demonstrator of num_envs envs, see ``LiftExpert``."""
         cfg = self.cfg
         return LiftExpert(self, cfg.expert, cfg.cube_half_m, num_envs, generator, noise)
 

@@ -1,6 +1,6 @@
 """A scripted demonstrator that grasps a cube from above and lifts it.
 
-Shapes: B envs, n of them. A cube that was lost is noticed and tried again.
+Shapes: B envs, n of them. The demonstrator detects a lost cube and tries again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ABOVE, DOWN, CLOSE, LIFT = range(4)
 
 
 class LiftExpertConfig(PhasedExpertConfig):
-    """Settings of ``LiftExpert`` beside those of ``PhasedExpertConfig``.
+    """Settings of ``LiftExpert`` besides those of ``PhasedExpertConfig``.
 
     Args:
         grasp_offset_m: End effector minus cube at the grasp, in axes of the hand's yaw, m.
-        pregrasp_height_m: Height over the grasp from which the gripper comes down.
-        lift_m: Height over the grasp that it goes up to.
-        gripper_close_s: Time given to the fingers.
+        pregrasp_height_m: Height above the grasp from which the gripper descends.
+        lift_m: Height above the grasp to which the gripper rises.
+        gripper_close_s: Time for the fingers to close.
         drop_distance_m: Distance of end effector and cube at which a lifted cube counts as lost.
     """
 
@@ -41,15 +41,15 @@ class LiftExpertConfig(PhasedExpertConfig):
 
 
 class LiftExpert(PhasedExpert):
-    """Above, down, close, lift.
+    """A demonstrator with four phases: move above the cube, descend, close, lift.
 
     Args:
-        task: The task that it demonstrates.
+        task: The demonstrated task.
         cfg: Its settings.
         cube_half_m: Half the cube's edge.
         num_envs: B.
-        generator: Where its noise comes from.
-        noise: 0 for its best, 1 for mostly failing.
+        generator: Source of the noise.
+        noise: Noise level; best at 0, mostly failing at 1.
     """
 
     phases = 4
@@ -77,12 +77,12 @@ class LiftExpert(PhasedExpert):
         cube = cube + self._misjudged
         self._switch(view, self._waypoint(cube))
         self._move(self._waypoint(cube))
-        # A cube looks the same after a quarter turn; once held, the hand turns no more.
+        # A cube looks the same after a quarter turn; once it is held, the hand keeps its yaw.
         self._turn(torch.where(self._phase <= DOWN, cube[:, 2], self._yaw), math.pi / 2)
         return torch.where(self._phase < CLOSE, self._task.gripper.open, self._task.gripper.closed)
 
     def _waypoint(self, cube: Tensor) -> Tensor:
-        """Where the end effector goes in the present phase, (B, 3)."""
+        """Return the end effector's waypoint in the current phase, (B, 3)."""
         import torch
 
         cfg = self._cfg
@@ -94,7 +94,7 @@ class LiftExpert(PhasedExpert):
         return torch.cat([planar, height.unsqueeze(-1)], dim=-1)
 
     def _switch(self, view: SimView, waypoint: Tensor) -> None:
-        """On to the next phase where this one is done; from a lost cube back to the first."""
+        """Advance where the phase is done; return to the first phase where the cube is lost."""
         import torch
 
         closed = self._steps * self._task.dt_s >= self._cfg.gripper_close_s

@@ -1,4 +1,4 @@
-"""Imperfection for scripted experts: noise that is correlated in time, as a human's hand is."""
+"""Noise for scripted demonstrators, correlated in time like the motion of a human hand."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 class OrnsteinUhlenbeckNoise:
-    """A stationary Ornstein-Uhlenbeck process of each env, of standard deviation 1.
+    """A stationary Ornstein-Uhlenbeck process per env, of standard deviation 1.
 
     x' = a x + sqrt(1 - a²) ε with a = exp(-dt/τ): its autocorrelation falls to 1/e within τ.
 
     Args:
         num_envs: B.
-        size: n, independent processes an env.
+        size: n, independent processes per env.
         dt_s: Time between samples.
         time_constant_s: τ.
-        generator: Where the draws come from.
+        generator: Source of the draws.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class OrnsteinUhlenbeckNoise:
         self._state = torch.zeros(num_envs, size)
 
     def reset(self, ids: Tensor) -> None:
-        """Draw the envs ids (n,) anew from the stationary law."""
+        """Draw the state of the envs ids (n,) from the stationary distribution."""
         import torch
 
         self._state[ids] = torch.randn(len(ids), self._state.shape[1], generator=self._generator)
 
     def sample(self) -> Tensor:
-        """The next sample, (B, n)."""
+        """Return the next sample, (B, n)."""
         import torch
 
         fresh = torch.randn(self._state.shape, generator=self._generator)

@@ -1,7 +1,7 @@
-"""A demonstrator that goes through phases again and again, each with its waypoint.
+"""A demonstrator that cycles through phases, each with its waypoint.
 
-Shapes: B envs, n of them. The phases of all envs are one tensor. Noise adds an object that is seen
-in the wrong place for as long as one attempt lasts.
+Shapes: B envs, n of them. The phases of all envs are one tensor. Noise adds an error to the
+perceived pose of the object, constant during one attempt.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ _ON_THE_SPOT_M = 1e-3
 
 
 class PhasedExpertConfig(ArmExpertConfig):
-    """Settings of ``PhasedExpert`` beside those of ``ArmExpertConfig``.
+    """Settings of ``PhasedExpert`` besides those of ``ArmExpertConfig``.
 
     Args:
         waypoint_tolerance_m: Distance at which a waypoint counts as reached.
-        perception_noise_m: Standard deviation of the object's seen position at noise 1, per axis.
-        perception_noise_rad: Standard deviation of its seen yaw at noise 1.
+        perception_noise_m: Standard deviation of the perceived object position at noise 1, per
+            axis.
+        perception_noise_rad: Standard deviation of the perceived object yaw at noise 1.
     """
 
     waypoint_tolerance_m: float = 0.02
@@ -36,14 +37,14 @@ class PhasedExpertConfig(ArmExpertConfig):
 
 
 class PhasedExpert(ArmExpert):
-    """An ``ArmExpert`` whose subclasses say which phases there are and what ends each.
+    """An ``ArmExpert`` with phases; subclasses define the phases and their ends.
 
     Args:
-        task: The task that it demonstrates.
+        task: The demonstrated task.
         cfg: Settings.
         num_envs: B.
-        generator: Where its noise comes from.
-        noise: 0 for its best, 1 for mostly failing.
+        generator: Source of the noise.
+        noise: Noise level; best at 0, mostly failing at 1.
     """
 
     phases: ClassVar[int]
@@ -71,19 +72,19 @@ class PhasedExpert(ArmExpert):
         self._phase[ids] = self._steps[ids] = 0
 
     def _misjudge(self, ids: Tensor) -> None:
-        """Draw anew by how much the envs ids (n,) see (x, y, yaw) of the object wrongly."""
+        """Draw the perception error (x, y, yaw) of the object for the envs ids (n,)."""
         import torch
 
         drawn = torch.randn(len(ids), 3, generator=self._generator)
         self._misjudged[ids] = self._noise * self._misjudged_by * drawn
 
     def _arrived(self, view: SimView, waypoint: Tensor) -> Tensor:
-        """Whether set point and end effector (B,) are at the waypoint (B, 3)."""
+        """Return whether set point and end effector (B,) are at the waypoint (B, 3)."""
         arrived = distance(self._pos, waypoint) < _ON_THE_SPOT_M
         return arrived & (distance(view.sensor("ee_pos"), waypoint) < self._arrived_m)
 
     def _advance(self, done: Tensor) -> None:
-        """On to the next phase, or from the last to the first, where this one is done (B,)."""
+        """Advance to the next phase, cyclically, where the phase is done (B,)."""
         import torch
 
         self._steps = torch.where(done, 0, self._steps + 1)

@@ -1,4 +1,4 @@
-"""Planar poses on batches of tensors, and draws of them.
+"""Planar poses on batches of tensors, and random draws of them.
 
 Shapes: … any batch axes. Yaw is the angle about the world's z axis in rad; a planar pose is
 (x, y, yaw), in m and rad.
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def wrap_angle(angle: Tensor, period: float = 2 * math.pi) -> Tensor:
-    """The representative of an angle in [-period/2, period/2)."""
+    """Return the equivalent angle in [-period/2, period/2)."""
     return (angle + period / 2) % period - period / 2
 
 
 def rotate_planar(yaw: Tensor, point: Tensor) -> Tensor:
-    """Turn points (…, 2) by yaw (…,)."""
+    """Rotate points (…, 2) by yaw (…,)."""
     import torch
 
     cos, sin = torch.cos(yaw), torch.sin(yaw)
@@ -31,7 +31,7 @@ def rotate_planar(yaw: Tensor, point: Tensor) -> Tensor:
 
 
 def planar_pose(pos: Tensor, quat: Tensor) -> Tensor:
-    """The planar pose (…, 3) of a position (…, 3) and a quaternion (…, 4)."""
+    """Return the planar pose (…, 3) of a position (…, 3) and a quaternion (…, 4)."""
     import torch
 
     return torch.cat([pos[..., :2], quat_to_yaw(quat).unsqueeze(-1)], dim=-1)

@@ -1,4 +1,4 @@
-"""Reach a point with the end effector: the smallest task, to try things on.
+"""Reach a point with the end effector: the smallest task, for first experiments.
 
 Shapes: B envs. The goal is a point in the world, drawn at reset.
 """
@@ -30,19 +30,19 @@ class ReachExpertConfig(ArmExpertConfig):
     """Settings of ``ReachExpert``.
 
     Args:
-        perception_noise_m: Standard deviation of the goal's seen position at noise 1, per axis.
+        perception_noise_m: Standard deviation of the perceived goal position at noise 1, per axis.
     """
 
     perception_noise_m: float = 0.035
 
 
 class ReachConfig(TabletopConfig):
-    """Settings of ``Reach`` beside those of ``TabletopConfig``.
+    """Settings of ``Reach`` besides those of ``TabletopConfig``.
 
     Args:
         success_m: Distance at which the goal counts as reached.
         goal_low: Lower corner of the box of goals in the world, m.
-        goal_high: Upper corner.
+        goal_high: Upper corner of the box of goals in the world, m.
         expert: Settings of the scripted demonstrator.
     """
 
@@ -57,7 +57,7 @@ class ReachConfig(TabletopConfig):
 
 
 class Reach(TabletopTask[ReachConfig]):
-    """A point in space, to be touched by the end effector; the gripper stays closed.
+    """The task of reaching a point with the end effector; the gripper stays closed.
 
     Args:
         cfg: Settings.
@@ -70,13 +70,13 @@ class Reach(TabletopTask[ReachConfig]):
         super().__init__(cfg, holds_m=0.0)
 
     def scene(self) -> Any:
-        """The robot, a table and a marker of the goal."""
+        """Return the scene: the robot, a table and a marker of the goal."""
         spec = tabletop(self.robot)
         add_marker(spec, GOAL, [[0.0, 0.0, 0.0, 0.01, 0.01, 0.01]])
         return spec
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:
-        """The arm about its start, the goal anywhere in its box."""
+        """Draw the arm's joints about its start, and the goal in its box."""
         import torch
 
         qpos = self._start(num, generator)
@@ -85,11 +85,11 @@ class Reach(TabletopTask[ReachConfig]):
         return Reset(qpos=qpos, qvel=torch.zeros_like(qpos), goal=goal)
 
     def success(self, view: SimView) -> Tensor:
-        """Whether the end effector is within ``success_m`` of the goal."""
+        """Return whether the end effector is within ``success_m`` of the goal, (B,) bool."""
         return self._distance(view) <= self.cfg.success_m
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> ReachExpert:
-        """A scripted demonstrator of num_envs envs."""
+        """Return a scripted demonstrator of num_envs envs."""
         return ReachExpert(self, num_envs, generator, noise)
 
     def _distance(self, view: SimView) -> Tensor:
@@ -108,13 +108,13 @@ class Reach(TabletopTask[ReachConfig]):
 
 
 class ReachExpert(ArmExpert):
-    """Straight to the goal, or to where noise sees it.
+    """A demonstrator that moves straight to the goal as perceived, with noise.
 
     Args:
-        task: The task that it demonstrates.
+        task: The demonstrated task.
         num_envs: B.
-        generator: Where its noise comes from.
-        noise: Level in [0, 1].
+        generator: Source of the noise.
+        noise: Noise level in [0, 1].
     """
 
     def __init__(

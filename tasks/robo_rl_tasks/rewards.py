@@ -1,6 +1,6 @@
 """Rewards as pure functions of distances, heights and gripper positions.
 
-Shapes: B envs; lengths in m. Parts of a reward lie in [0, 1] and grow towards success.
+Shapes: B envs; lengths in m. Reward terms lie in [0, 1] and grow towards success.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def distance(pos: Tensor, target: Tensor) -> Tensor:
-    """Euclidean distance (B,) between points (B, n)."""
+    """Return the Euclidean distance (B,) between points (B, n)."""
     return (pos - target).norm(dim=-1)
 
 
 def closeness(dist: Tensor, scale: float) -> Tensor:
-    """1 at distance 0, 1 - tanh(1) = 0.24 at the scale, 0 far away."""
+    """Return 1 - tanh(dist / scale): 1 at distance 0, 0.24 at the scale, 0 far away."""
     return 1 - (dist / scale).tanh()
 
 
 def progress(value: Tensor, start: float, end: float) -> Tensor:
-    """How far a value has come from start to end, in [0, 1]; end may be the smaller."""
+    """Return the fraction of the way from start to end, in [0, 1]; end may be the smaller."""
     return ((value - start) / (end - start)).clamp(0, 1)
 
 
 def grasp(near: Tensor, opening: Tensor, opened: float, closed: float) -> Tensor:
-    """How far the gripper has closed while it is around the object.
+    """Return how far the gripper has closed while it is around the object, in [0, 1].
 
     Args:
         near: (B,) in [0, 1], how well the object sits between the fingers.
@@ -40,14 +40,14 @@ def grasp(near: Tensor, opening: Tensor, opened: float, closed: float) -> Tensor
 
 
 def shaped(parts: Mapping[str, Tensor], weights: Mapping[str, float], bonus: Tensor) -> Tensor:
-    """The dense reward: what is still missing from each part as a cost, and the bonus.
+    """Return the dense reward: the missing part of each term as a cost, plus the bonus.
 
-    Costs, because an episode ends with its success: with gains it would pay to linger.
+    The terms are costs because an episode ends at success; positive terms would reward delay.
 
     Args:
         parts: Name → (B,) in [0, 1].
         weights: Name → weight, the same names.
-        bonus: (B,) added as it is.
+        bonus: (B,) added without a weight.
     """
     for name, part in parts.items():
         bonus = bonus - weights[name] * (1 - part)

@@ -1,7 +1,7 @@
-"""A robot on a table, and what may lie on it. Few shapes collide, and rendering is set for speed.
+"""A robot on a table, and objects on it, with few collision shapes and fast rendering.
 
-The table's top is the plane z = 0, on which the robot's base stands. Robots bring shapes of contact
-type 2 that meet everything of the default type 1 and never each other.
+The table's top is the plane z = 0, on which the robot's base stands. Robots have shapes of contact
+type 2, which collide with all shapes of the default type 1 and never with each other.
 """
 
 # mujoco ships no types.
@@ -19,7 +19,7 @@ _NO_CONTACT = {"contype": 0, "conaffinity": 0}
 
 
 def tabletop(robot: Robot) -> Any:
-    """The robot on a table with a light, as a fresh ``mujoco.MjSpec``."""
+    """Return the robot on a table with a light, as a fresh ``mujoco.MjSpec``."""
     import mujoco
 
     spec = robot.spec()
@@ -42,7 +42,7 @@ def add_object(spec: Any, name: str, boxes: list[list[float]], mass: float, **ge
         spec: The scene.
         name: Name of the body.
         boxes: Rows of (x, y, z, half x, half y, half z), m.
-        mass: Mass of the whole, kg, spread evenly.
+        mass: Total mass, kg, of uniform density.
         geom: Further attributes of the boxes.
 
     Returns:
@@ -66,7 +66,7 @@ def add_object(spec: Any, name: str, boxes: list[list[float]], mass: float, **ge
 
 
 def add_feet(body: Any, feet: list[list[float]], friction: float) -> None:
-    """Let a body stand on small spheres whose lowest points are feet, rows of (x, y, z), m."""
+    """Add small spheres as feet; their lowest points are rows of (x, y, z) in m."""
     import mujoco
 
     radius = 0.003
@@ -82,7 +82,7 @@ def add_feet(body: Any, feet: list[list[float]], friction: float) -> None:
 
 
 def add_peg(spec: Any, site_name: str, radius: float, below: float) -> None:
-    """Put a peg into the hand: a capsule along the axis of a site, reaching beyond it, m."""
+    """Add a peg to the hand: a capsule along the axis of a site, reaching beyond it, m."""
     import mujoco
     import numpy as np
 
@@ -104,7 +104,7 @@ def add_peg(spec: Any, site_name: str, radius: float, below: float) -> None:
 
 
 def add_marker(spec: Any, name: str, boxes: list[list[float]]) -> None:
-    """Add a mocap body that shows the goal of that name in pictures and touches nothing.
+    """Add a mocap body that shows the goal of that name in images and collides with nothing.
 
     Args:
         spec: The scene.
@@ -125,7 +125,7 @@ def add_marker(spec: Any, name: str, boxes: list[list[float]]) -> None:
 
 
 def _compute_fast(spec: Any) -> None:
-    """Pyramidal friction, and no search for islands where one arm touches all: 10 % faster."""
+    """Set a pyramidal friction cone and disable islands, which is 10 % faster with one arm."""
     import mujoco
 
     spec.option.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
@@ -133,7 +133,7 @@ def _compute_fast(spec: Any) -> None:
 
 
 def _render_fast(spec: Any) -> None:
-    """No shadows, no multisampling, coarse spheres: 128 × 128 pixels in about 1 ms on a CPU."""
+    """Disable shadows and multisampling, use coarse spheres: 128 × 128 in about 1 ms on a CPU."""
     spec.visual.headlight.ambient = [0.35, 0.35, 0.35]
     spec.visual.quality.shadowsize = 0
     spec.visual.quality.offsamples = 0

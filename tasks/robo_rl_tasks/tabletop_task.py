@@ -1,4 +1,4 @@
-"""What the built-in tasks of an arm on a table share: settings, and a reward by what is missing."""
+"""Base of the built-in tasks of an arm on a table: settings, reward, termination."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class TabletopConfig(ConfigModel):
 
     Args:
         robot: A robot with a gripper.
-        reward: ``sparse``: 1 at success; ``dense``: also what is missing of the task as costs.
+        reward: ``sparse``: 1 at success; ``dense`` adds the missing progress as costs.
         terminate_on_success: Whether an episode ends with its success.
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it, rad.
         episode_s: Time limit.
-        actions: Targets of the joints, or poses of the end effector.
+        actions: Joint targets, or poses of the end effector.
     """
 
     robot: Annotated[Component[Robot], component("robots")] = cast("Component[Robot]", "panda")
@@ -43,7 +43,7 @@ ConfigT = TypeVar("ConfigT", bound=TabletopConfig)
 
 
 class TabletopTask(ArmTask, Generic[ConfigT]):
-    """An arm task made from settings; tasks say what success is, and how far it is.
+    """An arm task made from settings; subclasses define success and progress.
 
     Args:
         cfg: Settings.
@@ -51,7 +51,7 @@ class TabletopTask(ArmTask, Generic[ConfigT]):
     """
 
     weights: ClassVar[Mapping[str, float]]
-    """Weight in the dense reward of each part of ``_progress``."""
+    """Weight of each term of ``_progress`` in the dense reward."""
 
     def __init__(self, cfg: ConfigT, *, holds_m: float | None = None) -> None:
         self.cfg = cfg
@@ -65,16 +65,16 @@ class TabletopTask(ArmTask, Generic[ConfigT]):
         )
 
     def reward(self, view: SimView, act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """1 at success; dense adds what is missing in each part of progress as a cost."""
+        """Return 1 at success; dense adds the missing part of each progress term as a cost."""
         del act
         return self._rewarded(self.success(view), lambda: self._progress(view))
 
     def terminated(self, view: SimView) -> Tensor:
-        """With the success, if so configured."""
+        """Return the success flags if ``terminate_on_success``, else False, (B,) bool."""
         return self.success(view) & self.cfg.terminate_on_success
 
     def success(self, view: SimView) -> Tensor:
-        """Whether each env (B,) has succeeded."""
+        """Return whether each env has succeeded, (B,) bool."""
         raise NotImplementedError
 
     def _rewarded(
@@ -86,5 +86,5 @@ class TabletopTask(ArmTask, Generic[ConfigT]):
         return rewards.shaped(parts, self.weights, success.float()), parts
 
     def _progress(self, view: SimView) -> dict[str, Tensor]:
-        """Parts of the dense reward, (B,) in [0, 1] each."""
+        """Return the terms of the dense reward, (B,) in [0, 1] each."""
         raise NotImplementedError

@@ -17,14 +17,14 @@ PANDA = load("robots", "panda")
 
 def described(**changes: Any) -> Robot:
     tree = PANDA.model_dump(mode="json")
-    tree["hand"] = {**tree["hand"], **changes}
+    tree["end_effector"] = {**tree["end_effector"], **changes}
     robot = validate_strict(tree, Robot)
     robot._folder = PANDA._folder
     return robot
 
 
 def axes(index: int, **changes: Any) -> list[dict[str, Any]]:
-    found = [axis.model_dump(mode="json") for axis in PANDA.hand.axes]
+    found = [axis.model_dump(mode="json") for axis in PANDA.end_effector.axes]
     found[index] |= changes
     return found
 
@@ -47,9 +47,9 @@ def test_what_no_controller_could_follow_is_refused(changes: dict[str, Any], say
 
 def test_what_can_be_commanded_has_one_name_each():
     names = [*PANDA.command_axes]
-    assert names == [*PANDA.actuator_names, *PANDA.hand.names]
+    assert names == [*PANDA.actuator_names, *PANDA.end_effector.names]
 
 
 def test_a_home_that_is_not_that_of_the_joints_is_found():
-    with pytest.raises(PluginError, match="hand: home is"):
+    with pytest.raises(PluginError, match="end_effector: home is"):
         check_robot(described(axes=axes(0, home=0.56)))

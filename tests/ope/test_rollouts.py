@@ -42,7 +42,7 @@ class Line(DynamicsEnsemble):
         ends = torch.where(on & there, math.inf, -math.inf)
         return DynamicsPrediction(change, (on & there).float(), ends)
 
-    def moved(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
+    def next_obs(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
         return seen + ahead.delta
 
 

@@ -55,5 +55,5 @@ def test_the_base_sees_what_the_policy_sees_whenever_it_is_made():
 
 
 def test_a_policy_without_an_anchor_has_no_base():
-    with pytest.raises(ConfigError, match="anchor"):
+    with pytest.raises(ConfigError, match="freeze_reference"):
         make_policy("flow_noise", 4).reference_policy()

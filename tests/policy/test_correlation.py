@@ -16,8 +16,8 @@ ANNEALED = {
     "gaussian": {"std_max": {"start": 0.3, "end": 0.1}},
     "ddpm": {"std_min": {"start": 0.2, "end": 0.05}},
     "ddim": {"eta": {"start": 1.0, "end": 0.5}, "std_min": {"start": 0.2, "end": 0.05}},
-    "flow_sde": {"level": {"start": 0.7, "end": 0.2}, "std_min": 0.0067, "std_max": 0.3},
-    "flow_cps": {"level": {"start": 0.7, "end": 0.2}, "std_max": {"start": 0.4, "end": 0.1}},
+    "flow_sde": {"noise_level": {"start": 0.7, "end": 0.2}, "std_min": 0.0067, "std_max": 0.3},
+    "flow_cps": {"noise_level": {"start": 0.7, "end": 0.2}, "std_max": {"start": 0.4, "end": 0.1}},
     "flow_noise": {
         "std_max": {"start": 0.24, "end": 0.198, "hold": 0.35},
         "chunk_correlation": 0.5,

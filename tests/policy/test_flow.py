@@ -133,7 +133,7 @@ def test_finetune_steps_leave_the_early_steps_as_they_were(generator):
 
 
 def test_a_sampler_of_another_family_is_refused():
-    with pytest.raises(NestedError, match="reads noise"):
+    with pytest.raises(NestedError, match="expects noise"):
         component("policies").make({"name": "flow", "sampler": {"name": "ddim"}})
 
 

@@ -31,8 +31,8 @@ def test_what_is_aimed_at_is_what_is_expected(name, generator):
         x = torch.randn(7, 4, 2, generator=generator, dtype=torch.float64)
         act = torch.rand(7, 4, 2, generator=generator, dtype=torch.float64) * 2 - 1
         k = torch.full((7,), step)
-        out = sampler.aim(k, x, act)
-        torch.testing.assert_close(sampler.act_of(k, x, Prediction(out)), act)
+        out = sampler.prediction_for(k, x, act)
+        torch.testing.assert_close(sampler.predicted_action(k, x, Prediction(out)), act)
 
 
 def shapes(policy: DenoisingPolicy) -> tuple[int, int, int]:

@@ -35,7 +35,7 @@ def test_a_network_that_names_the_truth_has_no_loss(sampler, fields):
     policy, obs = matching(sampler, fields), make_obs(ROWS)
     act = torch.full((ROWS, 3, 2), 0.3).double()
     noise, t = policy.draw_noise(act, torch.Generator().manual_seed(4))
-    truth = {"act": act, "vel": act - noise}.get(getattr(policy.cfg, "predicts", ""), noise)
+    truth = {"act": act, "vel": act - noise}.get(getattr(policy.cfg, "prediction_type", ""), noise)
     policy.net.forward = lambda x, t, embedding: truth
     loss = policy.loss_at(policy.encode(obs), act, noise, t)
     torch.testing.assert_close(loss, torch.zeros_like(loss), rtol=0, atol=1e-12)

@@ -51,8 +51,14 @@ def test_every_schedule_of_a_config_is_resolved_and_nothing_else():
 @pytest.mark.parametrize(
     ("sampler", "problem"),
     [
-        ({"name": "flow_sde", "level": {"start": 0.5, "end": 0.0}}, "when 100 %.*greater than 0"),
-        ({"name": "flow_cps", "level": {"start": 1.5, "end": 0.5}}, "when 0 %.*less than or equal"),
+        (
+            {"name": "flow_sde", "noise_level": {"start": 0.5, "end": 0.0}},
+            "when 100 %.*greater than 0",
+        ),
+        (
+            {"name": "flow_cps", "noise_level": {"start": 1.5, "end": 0.5}},
+            "when 0 %.*less than or equal",
+        ),
         # the ceiling meets the floor where ½·(1 − cos πp) = 3/7, at p = 0.454
         (
             {"name": "flow_noise", "std_min": 0.05, "std_max": {"start": 0.08, "end": 0.01}},

@@ -30,17 +30,20 @@ def false_positives(draw, equal, **how):
 
 def test_one_group_is_the_permutation_test_by_hand():
     # Each seed's two scores are swapped or not; of the 8 ways 2 differ by 3 + 3 + 2: p = 1/4.
-    scores, how = [[4, 5, 8], [1, 2, 6]], {"group": 3, "groups": 1, "relabellings": 20_000}
-    assert verdict(scores, level=0.265, **how) is PairVerdict.DIFFERENT
-    assert verdict(scores, level=0.235, **how) is PairVerdict.CANNOT_TELL
+    scores, how = (
+        [[4, 5, 8], [1, 2, 6]],
+        {"seeds_per_group": 3, "num_groups": 1, "relabellings": 20_000},
+    )
+    assert verdict(scores, alpha=0.265, **how) is PairVerdict.DIFFERENT
+    assert verdict(scores, alpha=0.235, **how) is PairVerdict.CANNOT_TELL
 
 
 def test_labels_are_exchanged_within_tasks():
     # One seed: each task's two scores are swapped or not; 2 of 4 ways differ by 1 + 9 = 10.
     scores = [[[1.0, 9.0]], [[0.0, 0.0]]]
-    how = {"group": 1, "groups": 1, "relabellings": 20_000}
-    assert verdict(scores, level=0.515, **how) is PairVerdict.DIFFERENT
-    assert verdict(scores, level=0.485, **how) is PairVerdict.CANNOT_TELL
+    how = {"seeds_per_group": 1, "num_groups": 1, "relabellings": 20_000}
+    assert verdict(scores, alpha=0.515, **how) is PairVerdict.DIFFERENT
+    assert verdict(scores, alpha=0.485, **how) is PairVerdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize("methods", [2, 5])
@@ -48,14 +51,18 @@ def test_equal_methods_are_seldom_called_different(methods):
     def draw(rng):
         return rng.normal(size=(methods, 9))
 
-    assert 0.02 < false_positives(draw, lambda found: found, group=3, groups=3) <= HIGHEST
+    assert (
+        0.02
+        < false_positives(draw, lambda found: found, seeds_per_group=3, num_groups=3)
+        <= HIGHEST
+    )
 
 
 def test_nor_are_success_rates_with_ties_over_several_tasks():
     def draw(rng):
         return rng.binomial(20, 0.9, size=(3, 6, 2)) / 20
 
-    assert false_positives(draw, lambda found: found, group=2, groups=3) <= HIGHEST
+    assert false_positives(draw, lambda found: found, seeds_per_group=2, num_groups=3) <= HIGHEST
 
 
 @pytest.mark.parametrize("shared", [-0.9, 0.9])
@@ -66,14 +73,20 @@ def test_nor_are_methods_whose_runs_of_a_seed_have_something_in_common(shared):
         one, other = rng.normal(size=(2, 9))
         return np.stack([one, shared * one + math.sqrt(1 - shared**2) * other])
 
-    assert 0.02 < false_positives(draw, lambda found: found, group=3, groups=3) <= HIGHEST
+    assert (
+        0.02
+        < false_positives(draw, lambda found: found, seeds_per_group=3, num_groups=3)
+        <= HIGHEST
+    )
 
 
 def test_what_runs_of_a_seed_have_in_common_hides_no_difference():
     rng = np.random.default_rng(0)
     clones = 3.0 * rng.normal(size=(50, 1, 9))
     experiments = clones + rng.normal(size=(50, 2, 9)) + np.array([0.0, 2.0])[:, None]
-    found = [verdict(scores, group=3, groups=3, relabellings=500) for scores in experiments]
+    found = [
+        verdict(scores, seeds_per_group=3, num_groups=3, relabellings=500) for scores in experiments
+    ]
     assert found.count(PairVerdict.DIFFERENT) >= 45
 
 
@@ -83,7 +96,10 @@ def test_nor_beside_methods_that_differ():
     def draw(rng):
         return rng.normal(size=(4, 10)) + np.array([0.0, 0.0, 4.0, 4.0])[:, None]
 
-    assert false_positives(draw, lambda _: [(0, 1), (2, 3)], group=5, groups=2) <= HIGHEST
+    assert (
+        false_positives(draw, lambda _: [(0, 1), (2, 3)], seeds_per_group=5, num_groups=2)
+        <= HIGHEST
+    )
 
 
 def test_looking_again_without_spending_the_level_would_be_noticed():
@@ -92,7 +108,14 @@ def test_looking_again_without_spending_the_level_would_be_noticed():
     for run in range(RUNS):
         scores = rng.normal(size=(2, 20))
         peeks = [
-            verdict(scores[:, :s], group=s, groups=1, level=LEVEL, relabellings=200, seed=run)
+            verdict(
+                scores[:, :s],
+                seeds_per_group=s,
+                num_groups=1,
+                alpha=LEVEL,
+                relabellings=200,
+                seed=run,
+            )
             for s in (5, 10, 15, 20)
         ]
         wrong += PairVerdict.DIFFERENT in peeks
@@ -150,16 +173,16 @@ def test_only_the_pairs_asked_for_are_compared():
 
 
 def test_scores_that_never_vary_are_never_told_apart():
-    assert verdict(np.ones((2, 6)), group=3, groups=2) is PairVerdict.CANNOT_TELL
+    assert verdict(np.ones((2, 6)), seeds_per_group=3, num_groups=2) is PairVerdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize(
     ("scores", "how"),
     [
-        ([1.0, 2.0], {"group": 1, "groups": 1}),
-        ([[1.0, math.nan], [1.0, 2.0]], {"group": 1, "groups": 1}),
-        ([[1.0], [2.0]], {"group": 0, "groups": 1}),
-        ([[1.0], [2.0]], {"group": 1, "groups": 1, "level": 1.0}),
+        ([1.0, 2.0], {"seeds_per_group": 1, "num_groups": 1}),
+        ([[1.0, math.nan], [1.0, 2.0]], {"seeds_per_group": 1, "num_groups": 1}),
+        ([[1.0], [2.0]], {"seeds_per_group": 0, "num_groups": 1}),
+        ([[1.0], [2.0]], {"seeds_per_group": 1, "num_groups": 1, "alpha": 1.0}),
     ],
 )
 def test_what_makes_no_test_is_refused(scores, how):

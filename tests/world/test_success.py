@@ -34,10 +34,10 @@ def test_what_lasts_is_the_least_of_the_last_rows():
 
 def test_an_episode_ends_with_the_first_row_that_completes_a_run_above_the_threshold():
     odds = torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0])
-    assert make_model(hold=1).success_row(odds) == 0
-    assert make_model(hold=2).success_row(odds) == 3
-    assert make_model(hold=4).success_row(odds) is None
-    assert make_model(hold=1).success_row(torch.full((3,), 0.5)) is None  # not above it
+    assert make_model(consecutive_rows=1).success_row(odds) == 0
+    assert make_model(consecutive_rows=2).success_row(odds) == 3
+    assert make_model(consecutive_rows=4).success_row(odds) is None
+    assert make_model(consecutive_rows=1).success_row(torch.full((3,), 0.5)) is None  # not above it
 
 
 def test_history_is_seen():
@@ -49,7 +49,7 @@ def test_history_is_seen():
 
 
 def test_it_is_the_same_to_the_bit_when_it_is_rebuilt():
-    model = make_model(hold=2, obs_horizon=2)
+    model = make_model(consecutive_rows=2, obs_horizon=2)
     again = classifier_from_meta(classifier_meta(model), model.state_dict())
     obs = {"place": torch.randn(9, 2, 1), "speed": torch.randn(9, 2, 2)}
     assert torch.equal(model.log_odds(obs), again.log_odds(obs))

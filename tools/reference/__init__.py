@@ -1,1 +1,1 @@
-"""The pages of ``docs/reference`` that are written from the code: ``python -m tools.reference``."""
+"""Generates the pages of ``docs/reference`` from the code: ``python -m tools.reference``."""

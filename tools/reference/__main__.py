@@ -1,4 +1,4 @@
-"""Write every page."""
+"""Command that writes every reference page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tools.reference.pages import FOLDER, PAGES
 
 
 def main() -> None:
-    """Write every page; a page that is as it should be is left alone."""
+    """Write every page whose content changed."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         path, text = FOLDER / f"{name}.md", page()

@@ -1,4 +1,4 @@
-"""Every public name with its signature and docstring."""
+"""The page with every public name, its signature and its docstring."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _TOPICS = {
     "Bundles and transports": ("robo_rl.bundle.", "robo_rl_sim2real."),
     "Conformance suites": ("robo_rl.testing.",),
 }
-"""Heading → how modules begin whose names are under it; the first that fits counts."""
+"""Heading → prefixes of the modules whose names it lists; the first match counts."""
 
 
 def page() -> str:
-    """Its text."""
+    """Return the text of the page."""
     names = {**_homes(robo_rl), **_homes(robo_rl.testing)}
     topics = {name: _topic(module) for name, module in names.items()}
     parts = list[str]()
@@ -90,7 +90,7 @@ def _base(base: type) -> str:
 
 
 def _fields(cls: type) -> Iterator[str]:
-    """Attributes that it declares, and what it is made from where that says something else."""
+    """Yield the declared attributes, and the constructor unless they imply it."""
     for name, kind in inspect.get_annotations(cls).items():
         if not name.startswith("_"):
             yield f"{name}: {_text(kind)}"
@@ -105,7 +105,7 @@ def _text(annotation: Any) -> str:
 
 
 def _members(cls: type) -> Iterator[str]:
-    """Its own public methods and properties, each with the first paragraph of its docstring."""
+    """Yield the public methods and properties with the first paragraph of their docstrings."""
     for name, member in vars(cls).items():
         inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if name.startswith("_") or not sentence(inner):

@@ -1,4 +1,4 @@
-"""What is in an export bundle: its files, its graphs, and every field of ``manifest.json``."""
+"""The page on export bundles: files, graphs, and every field of ``manifest.json``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SEAL = (
 
 
 def page() -> str:
-    """Its text."""
+    """Return the text of the page."""
     found = schema()
     links = {model: f"[{model.__name__}](#{slug(model.__name__)})" for model in found}
     files = table(("file", "content"), [(f"`{name}`", about) for name, about in _FILES])
@@ -66,7 +66,7 @@ def page() -> str:
 
 
 def schema() -> list[type[BaseModel]]:
-    """The manifest's models, outermost first."""
+    """Return the manifest's models, outermost first."""
     found: dict[type[BaseModel], None] = {Manifest: None}
     for _ in range(4):
         for model in list(found):
@@ -85,6 +85,6 @@ def _section(model: type[BaseModel], links: dict[type[BaseModel], str]) -> str:
 
 
 def _said(model: type[BaseModel], name: str) -> str:
-    """By the model, or by the one that it derives from."""
+    """Return the description of a field, from the model or its base class."""
     holder = next(base for base in model.__mro__ if name in vars(base).get("__annotations__", {}))
     return description(holder, name)

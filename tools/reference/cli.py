@@ -1,4 +1,4 @@
-"""Every verb of ``robo-rl`` with its arguments and options."""
+"""The page with every verb of ``robo-rl``, its arguments and options."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _STATUS = (
 
 
 def page() -> str:
-    """Its text."""
+    """Return the text of the page."""
     verbs = [_verb(f"robo-rl {verb}", command(verb), line) for verb, line in VERBS.items()]
     return document("Command line", _ABOUT, *verbs, _STATUS)
 
 
 def command(verb: str) -> Any:
-    """What parses a verb."""
+    """Return the click command of a verb."""
     return typer.main.get_command(_app(verb)).commands[verb]  # pyright: ignore
 
 

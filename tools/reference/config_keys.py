@@ -1,4 +1,4 @@
-"""Every key of a config: the models behind experiments, components, robots, suites, deployments."""
+"""The page with every config key: experiments, components, robots, suites, deployments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOTS: dict[str, type[BaseModel]] = {
     "Simulated robot": SimRobot.Config,
     "Latency identification": latency.LatencyFitConfig,
 }
-"""Title → model of what a file, or the overrides of a verb, is checked against."""
+"""Title → model that validates a file, or the overrides of a verb."""
 _HEADER = ("key", "type", "default", "constraint", "meaning")
 _ABOUT = (
     "Every key of a config file, by the model that defines it. A key of a nested model is named"
@@ -39,7 +39,7 @@ _ABOUT = (
 
 
 def page() -> str:
-    """Its text."""
+    """Return the text of the page."""
     sections = titled()
     links = {model: f"[{title}](#{slug(title)})" for model, title in sections.items()}
     parts = [_section(title, model, links) for model, title in sections.items()]
@@ -48,7 +48,7 @@ def page() -> str:
 
 @cache
 def titled() -> dict[type[BaseModel], str]:
-    """Model → title of its section, in the order of the page."""
+    """Return model → title of its section, in the order of the page."""
     found: dict[type[BaseModel], str] = {model: title for title, model in ROOTS.items()}
     named = {model: title for title, model in components()}
     reached = list(dict.fromkeys(each for root in [*found, *named] for each in _reach(root)))
@@ -61,7 +61,7 @@ def titled() -> dict[type[BaseModel], str]:
 
 
 def components() -> Iterator[tuple[str, type[BaseModel]]]:
-    """(title, ``Config``) of each of our components that has settings."""
+    """Yield (title, ``Config``) of each built-in component that has settings."""
     for kind in kinds():
         for point in sorted(entry_points(group=f"robo_rl.{kind}"), key=lambda each: each.name):
             if point.dist is None or point.dist.name != "robo-rl":
@@ -72,10 +72,10 @@ def components() -> Iterator[tuple[str, type[BaseModel]]]:
 
 
 def description(model: type[BaseModel], key: str) -> str:
-    """What a key means: by its field, or by ``Args:`` of its model's docstring.
+    """Return the description of a key: of its field, or in ``Args:`` of its model's docstring.
 
     Raises:
-        ValueError: Neither says.
+        ValueError: Neither has a description.
     """
     said = model.model_fields[key].description or arguments(model).get(key, "")
     if not said:
@@ -84,7 +84,7 @@ def description(model: type[BaseModel], key: str) -> str:
 
 
 def own_keys(model: type[BaseModel]) -> list[str]:
-    """Keys that a model defines itself, or whose default it changes."""
+    """Return the keys that a model defines itself, or whose default it changes."""
     return [key for key in model.model_fields if key in model.__annotations__]
 
 
@@ -107,7 +107,7 @@ def _section(title: str, model: type[BaseModel], links: dict[type[BaseModel], st
 
 
 def _outermost(model: type[BaseModel], links: dict[type[BaseModel], str]) -> list[str]:
-    """Links of the models that it derives from directly, or through models without a section."""
+    """Return links of the base models, directly or through models without a section."""
     found = list[str]()
     for base in model.__bases__:
         if base in links:
@@ -118,7 +118,7 @@ def _outermost(model: type[BaseModel], links: dict[type[BaseModel], str]) -> lis
 
 
 def _reach(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """It, all models that its keys mention, and those that it derives from, with theirs."""
+    """Yield the model, all models in its keys, and its base models, recursively."""
     seen: dict[type[BaseModel], None] = {}
     todo: list[type[BaseModel]] = [model]
     while todo:

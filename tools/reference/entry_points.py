@@ -1,4 +1,4 @@
-"""Every entry point of robo-rl, by group, with what a plugin registers there."""
+"""The page with every entry point of robo-rl by group, and the interface of each group."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ABOUT = (
 
 
 class Group(NamedTuple):
-    """What a group is for.
+    """Description of a group.
 
     Args:
-        about: What is registered.
+        about: The kind of object that is registered.
         base: Public name of its base class or protocol; empty where there is none.
     """
 
@@ -56,11 +56,11 @@ GROUPS = {
     "transports": Group("A transport of a node, built as `T(cfg, node)`.", "Transport"),
     "verbs": Group("A verb of the command line: a function, or a `typer.Typer`."),
 }
-"""Group behind ``robo_rl.`` → what it is for."""
+"""Group after ``robo_rl.`` → its description."""
 
 
 def page() -> str:
-    """Its text."""
+    """Return the text of the page."""
     return document("Entry points", _ABOUT, *map(_group, kinds()))
 
 

@@ -1,4 +1,4 @@
-"""Markdown of the pages: headings, tables, and docstrings turned into both."""
+"""Markdown for the pages: headings, tables, and converted docstrings."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ _ENTRY = re.compile(r"^    ([\w*]+(?: \([^)]*\))?): (.*)$")
 
 
 def document(title: str, *parts: str) -> str:
-    """A page: its title, and its parts with an empty line between them."""
+    """Return a page: its title, and its parts separated by empty lines."""
     return "\n\n".join([_WRITTEN, f"# {title}", *(part for part in parts if part)]) + "\n"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; empty without rows."""
+    """Return a table; empty without rows."""
     lines = [f"| {' | '.join(cell(each) for each in row)} |" for row in rows]
     head = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     return "\n".join(head + lines) if lines else ""
 
 
 def cell(text: str) -> str:
-    """Text on one line that does not end its cell."""
+    """Return text on one line, with table delimiters escaped."""
     return re.sub(r"\s+", " ", text).strip().replace("|", "\\|")
 
 
 def inline(text: str) -> str:
-    """A docstring's ``code`` as Markdown's."""
+    """Convert a docstring's ``code`` to Markdown code."""
     return text.replace("``", "`")
 
 
 def slug(title: str) -> str:
-    """The anchor of a heading, as MkDocs makes it."""
+    """Return the anchor of a heading in MkDocs."""
     plain = re.sub(r"[^\w\s-]", "", title.replace("`", "")).strip().lower()
     return re.sub(r"[-\s]+", "-", plain)
 
 
 def docstring(thing: Any) -> str:
-    """Its own docstring, cleaned; empty where it has none."""
+    """Return an object's own docstring, cleaned; empty if it has none."""
     return inspect.cleandoc(getattr(thing, "__doc__", None) or "")
 
 
 def sentence(thing: Any) -> str:
-    """First paragraph of its docstring, on one line."""
+    """Return the first paragraph of an object's docstring on one line."""
     return inline(re.sub(r"\s+", " ", docstring(thing).split("\n\n")[0]))
 
 
 def arguments(thing: Any) -> dict[str, str]:
-    """Name → description of all that ``Args:`` of its docstring lists."""
+    """Return name → description of all entries of ``Args:`` in an object's docstring."""
     found: dict[str, str] = {}
     for lines in (body for title, body in _sections(docstring(thing)) if title == "Args"):
         found |= dict(_entries(lines))
@@ -59,7 +59,7 @@ def arguments(thing: Any) -> dict[str, str]:
 
 
 def prose(text: str) -> str:
-    """A docstring in Google style as Markdown: paragraphs, and lists of what its sections name."""
+    """Convert a Google style docstring to Markdown: paragraphs, and sections as lists."""
     parts = list[str]()
     for title, lines in _sections(text):
         entries = _entries(lines)
@@ -74,7 +74,7 @@ def prose(text: str) -> str:
 
 
 def _sections(text: str) -> list[tuple[str, list[str]]]:
-    """(title, lines) of each section; the first has no title."""
+    """Return (title, lines) of each section; the first has no title."""
     found: list[tuple[str, list[str]]] = [("", [])]
     for line in text.split("\n"):
         if match := _SECTION.match(line):
@@ -87,7 +87,7 @@ def _sections(text: str) -> list[tuple[str, list[str]]]:
 
 
 def _entries(lines: list[str]) -> list[tuple[str, str]]:
-    """(name, description) of ``name: description`` lines and those that go on behind them."""
+    """Return (name, description) of ``name: description`` lines with their continuations."""
     found = list[tuple[str, str]]()
     for line in lines:
         if match := _ENTRY.match(line):

@@ -1,4 +1,4 @@
-"""Every metric of ``metrics.jsonl``."""
+"""The page with every metric of ``metrics.jsonl``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _ABOUT = (
 
 
 def page() -> str:
-    """Its text."""
+    """Return the text of the page."""
     rows = [(f"`{each.pattern}`", each.unit, each.meaning, each.written_by) for each in METRICS]
     return document("Metrics", _ABOUT, table(("metric", "unit", "meaning", "written by"), rows))

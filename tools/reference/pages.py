@@ -1,4 +1,4 @@
-"""Which pages there are, and where they go."""
+"""The list of all reference pages."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ PAGES: dict[str, Callable[[], str]] = {
     "bundle-format": bundle_format.page,
     "api": api.page,
 }
-"""Name of a page → its text."""
+"""Name of a page → function that returns its text."""

@@ -1,4 +1,4 @@
-"""Types, defaults and limits of a model's fields, as a reader of YAML knows them."""
+"""Types, defaults and limits of a model's fields, in terms of YAML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMITS = {
 
 
 def models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """All models that a type mentions."""
+    """Yield all models in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for member in get_args(annotation):
@@ -33,12 +33,12 @@ def models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def type_name(annotation: Any, links: dict[type[BaseModel], str], kind: str = "") -> str:
-    """A type in words; models and components are links.
+    """Return a type in words; models and components are links.
 
     Args:
-        annotation: Of a field.
+        annotation: Annotation of a field.
         links: Model → Markdown link.
-        kind: Of the component, where the field is one.
+        kind: Kind of the component, where the field is one.
     """
     origin, members = get_origin(annotation), get_args(annotation)
     if annotation is Component:
@@ -64,17 +64,17 @@ def type_name(annotation: Any, links: dict[type[BaseModel], str], kind: str = ""
 
 
 def field_type(field: FieldInfo, links: dict[type[BaseModel], str]) -> str:
-    """The type of a field in words."""
+    """Return the type of a field in words."""
     return type_name(field.annotation, links, _kind(field.metadata))
 
 
 def limits(field: FieldInfo) -> str:
-    """What its value is held to; empty for nothing."""
+    """Return the limits of a field's value; empty without limits."""
     return ", ".join(dict.fromkeys(_limits(field.metadata, field.annotation)))
 
 
 def default(field: FieldInfo) -> str:
-    """Its default as YAML would say it; ``required`` where there is none."""
+    """Return the default of a field as YAML; ``required`` without one."""
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
@@ -106,7 +106,7 @@ def _limits(metadata: Any, annotation: Any) -> Iterator[str]:
 
 
 def _changed(value: BaseModel) -> dict[str, Any]:
-    """Fields in which a model's value differs from the model's own defaults."""
+    """Return the fields of a model that differ from the model's own defaults."""
     fields = type(value).model_fields
     plain = {name: getattr(value, name) for name in fields}
     own = {

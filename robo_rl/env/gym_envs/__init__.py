@@ -1,1 +1,1 @@
-"""Gymnasium's and Meta-World's envs."""
+"""Gymnasium and Meta-World envs."""

@@ -1,9 +1,9 @@
 """Any Gymnasium id as a ``VecEnv`` with open-loop rollouts, through a pool of worker processes.
 
 Shapes: B envs, T steps of an open-loop sequence, A act_dim. A rollout is one message to and from
-each worker. Envs are made single and reset by the worker in the step that ends their episode, so
-Gymnasium's autoreset modes play no part; its ``TimeLimit`` gives ``truncated`` with the true last
-observation in ``next_obs``.
+each worker. A worker makes single envs and resets an env in the step that ends its episode, so
+Gymnasium's autoreset modes do not apply. Gymnasium's ``TimeLimit`` gives ``truncated``, with the
+true last observation in ``next_obs``.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 class PoolConfig(ConfigModel):
-    """How the worker processes are run.
+    """Settings of the worker processes.
 
     Args:
-        workers: Processes; 0 for one a CPU. Never more than there are envs.
+        workers: Number of processes, at most the number of envs; 0 starts one per CPU.
         step_timeout_s: A worker that finishes no env step for this long is replaced.
         start_timeout_s: Time for a worker to import its packages and make its envs.
     """
@@ -47,10 +47,10 @@ class PoolConfig(ConfigModel):
 
 
 class GymEnvConfig(PoolConfig):
-    """Which Gymnasium env; see ``PoolConfig`` for how it is run.
+    """The Gymnasium env and its settings; ``PoolConfig`` has those of the workers.
 
     Args:
-        id: Name that ``gymnasium.make`` knows.
+        id: Name for ``gymnasium.make``.
         kwargs: Further arguments of ``gymnasium.make``.
         max_episode_steps: Time limit instead of the env's own; required where it has none.
         import_module: Module that registers the env, imported in the workers.
@@ -65,17 +65,17 @@ class GymEnvConfig(PoolConfig):
 class GymEnv(PooledEnv[GymPool]):
     """B Gymnasium envs of one id as a ``VecEnv`` and ``OpenLoop``, on the CPU.
 
-    A Box observation is ``state``; a Dict of Boxes keeps its names, but for characters other than
-    letters, digits, _ and -, which become _ (``agent/pos`` is ``agent_pos``). A Box of shape () has
-    shape (1,); uint8 stays uint8 and all else is float32. Actions are clipped to the action space.
-    ``success`` or ``is_success`` of the info is a boolean, or exactly 0 or 1. Seeds are as in
-    ``PooledEnv``.
+    A Box observation is ``state``. A Dict of Boxes keeps its names; characters other than
+    letters, digits, _ and - become _ (``agent/pos`` is ``agent_pos``). A Box of shape () has
+    shape (1,). uint8 stays uint8, and every other dtype becomes float32. Actions are clipped to
+    the action space. ``success`` or ``is_success`` of the info is a boolean, or exactly 0 or 1.
+    Seeds are as in ``PooledEnv``.
 
-    A worker that dies or hangs is replaced and its envs begin new episodes: their step (in a
-    rollout, the first) gets ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted
-    on, and 1 in the metric ``worker_restarts``; no other env notices. The same mark, without the
-    metric, is on a step whose observation or reward was not finite in float32. ``worker_restarts``
-    counts the workers replaced so far.
+    A worker that dies or hangs is replaced, and its envs begin new episodes. Their step (in a
+    rollout, the first) has ``valid`` False, ``truncated`` True, the previous observation as
+    ``next_obs``, and 1 in the metric ``worker_restarts``; other envs are unaffected. A step with
+    an observation or reward that is not finite in float32 has the same flags, without the metric.
+    The attribute ``worker_restarts`` counts the workers replaced so far.
 
     Args:
         cfg: See ``GymEnvConfig``.
@@ -94,11 +94,11 @@ class GymEnv(PooledEnv[GymPool]):
 
     @staticmethod
     def fingerprint(cfg: GymEnvConfig) -> Fingerprint:
-        """Of what registers the id and what it names, as far as that is known here."""
+        """Return the fingerprint of the package that registers the id, and of the env's class."""
         return gym_fingerprint(cfg.id, cfg.import_module)
 
     def __init__(self, cfg: GymEnvConfig, num_envs: int) -> None:
-        if importlib.util.find_spec("gymnasium") is None:  # the workers need it, not we
+        if importlib.util.find_spec("gymnasium") is None:  # only the workers need gymnasium
             error = ModuleNotFoundError("No module named 'gymnasium'", name="gymnasium")
             raise missing_extra(error) or error
         self.cfg = cfg
@@ -114,10 +114,10 @@ class GymEnv(PooledEnv[GymPool]):
         self.obs_spec, self.act_spec = _obs_spec(pool.world), _act_spec(pool.world)
 
     def reset_groups(self, size: int, seed: int) -> dict[str, Tensor]:
-        """Start a new episode in every env, those of a group from one seed; see ``Groupable``.
+        """Start a new episode in every env, with one seed per group; see ``Groupable``.
 
         Raises:
-            ConfigError: The envs do not make whole groups.
+            ConfigError: The envs do not form whole groups.
             PluginError: An env raised, or its worker keeps dying.
         """
         check_groups(size, self.num_envs)
@@ -129,15 +129,15 @@ class GymEnv(PooledEnv[GymPool]):
         return self.rollout(act.unsqueeze(1))[0]
 
     def rollout(self, act: Tensor) -> list[Step]:
-        """Apply act (B, T, A) open loop; T steps, an env waits in those behind its episode's end.
+        """Apply act (B, T, A) open loop; return T steps. An env waits after its episode's end.
 
         Raises:
             SpecError: act has another shape.
-            PluginError: An env raised, which calls for a reset, or its worker keeps dying.
+            PluginError: An env raised and needs a reset, or its worker keeps dying.
         """
         self._check(act)
         self._pool.write_act(act.detach().cpu().numpy())
-        before, self._obs = self._obs, {}  # whatever goes wrong now, the envs need a reset
+        before, self._obs = self._obs, {}  # after an error below, the envs need a reset
         lost = self._pool.command("rollout", steps=act.shape[1])
         block = self._pool.block(act.shape[1])
         if lost:
@@ -174,7 +174,7 @@ def _act_spec(interface: EnvInterface) -> ActSpec:
 
 
 def usable_cpus() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # a container or a job may own fewer than the machine has
+    """Return the number of CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # a container or a job may have fewer than the machine
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What a Gymnasium env's numbers depend on: who registers its id, and the classes behind it."""
+"""Fingerprint of a Gymnasium env: the package that registers its id, and its classes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _SIMULATORS = ("gymnasium", "mujoco")
 
 
 def gym_fingerprint(env_id: str, import_module: str) -> Fingerprint:
-    """Of an id; the modules that register it are looked up, and not imported.
+    """Return the fingerprint of an id; the registering modules are located, not imported.
 
     Args:
-        env_id: Name that ``gymnasium.make`` knows, ``module:name`` included.
-        import_module: Module that registers it, if it is named.
+        env_id: Name for ``gymnasium.make``, ``module:name`` included.
+        import_module: Module that registers it, if one is given.
     """
     modules = {*filter(None, (import_module, env_id.rpartition(":")[0])), *_made_by(env_id)}
     owners = [name for module in modules for name in distributions_of(module)]
@@ -23,7 +23,7 @@ def gym_fingerprint(env_id: str, import_module: str) -> Fingerprint:
 
 
 def _made_by(env_id: str) -> Iterator[str]:
-    """The module of an env's class, where Gymnasium knows the id by itself."""
+    """Yield the module of an env's class, where Gymnasium itself registers the id."""
     try:
         import gymnasium
 

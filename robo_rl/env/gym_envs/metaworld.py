@@ -36,14 +36,14 @@ ACT_NAMES = (*(f"hand_d{axis}" for axis in _AXES), "gripper")
 
 
 class MetaWorldConfig(PoolConfig):
-    """Which task, and what it pays.
+    """The task and its reward.
 
     Args:
         task: Any of Meta-World's v3 tasks, for example ``push-v3``.
-        reward: ``success`` pays 1 in the step in which an episode first succeeds and 0 in all
-            others; ``dense`` is what Meta-World's own lacks of its maximum, a tenth of it, so that
-            a step costs up to 1 and success nothing: an episode that success ends is not punished
-            for ending.
+        reward: ``success`` is 1 in the first successful step of an episode and 0 in all others.
+            ``dense`` is a tenth of the difference between Meta-World's reward and its maximum.
+            It is between -1 and 0 per step and 0 at success, so that an episode that ends with
+            success loses no reward.
         terminate_on_success: Whether success ends an episode.
         max_episode_steps: Time limit in env steps of 12.5 ms.
         noise_correlation: Correlation of the demonstrator's noise from one env step to the next.
@@ -59,14 +59,15 @@ class MetaWorldConfig(PoolConfig):
 class MetaWorld(GymEnv):
     """B envs of one Meta-World task in a pool of processes; see ``GymEnv``.
 
-    Every reset draws the goal and the places of objects anew from the env's own stream, which its
-    seed alone fixes. This differs from Meta-World's benchmarks, whose training and evaluation share
-    a list of 50 goals: here no evaluation meets a goal that was trained on.
+    Every reset draws the goal and the object positions from the env's own stream, which depends
+    on its seed alone. Meta-World's benchmarks differ: their training and evaluation share a list
+    of 50 goals. Here, evaluation goals are never training goals.
 
-    ``state`` (B, 39) has hand (m), gripper opening (1 is open, some 0.1 m), position (m) and
-    quaternion of up to two objects (in the order, xyzw or wxyz, in which the task gives them; zeros
-    where there is none), all that of the step before, and the goal (m). Actions (B, 4) are hand
-    displacements in cm a step and the gripper's effort, positive to close, all in [-1, 1].
+    ``state`` (B, 39) has hand (m), gripper opening (1 is open, about 0.1 m), position (m) and
+    quaternion of up to two objects, the same values of the previous step, and the goal (m). The
+    order of a quaternion is the task's own, xyzw or wxyz; missing objects are zeros. Actions
+    (B, 4) are hand displacements in cm per step and the gripper's effort, positive to close, all
+    in [-1, 1].
 
     Args:
         cfg: See ``MetaWorldConfig``.
@@ -81,12 +82,12 @@ class MetaWorld(GymEnv):
 
     @staticmethod
     def fingerprint(cfg: Any) -> Fingerprint:
-        """Of Meta-World, its scenes and meshes included, and of what runs it."""
+        """Return the fingerprint of Meta-World, its scenes, meshes and dependencies included."""
         del cfg
         return Fingerprint(("metaworld",), versions_of(["metaworld", "gymnasium", "mujoco"]))
 
     def __init__(self, cfg: MetaWorldConfig, num_envs: int) -> None:
-        if importlib.util.find_spec("metaworld") is None:  # the workers need it, not we
+        if importlib.util.find_spec("metaworld") is None:  # only the workers need it
             error = ModuleNotFoundError("No module named 'metaworld'", name="metaworld")
             raise missing_extra(error) or error
         kwargs = cfg.model_dump(include={"task", "reward", "terminate_on_success"})
@@ -106,11 +107,11 @@ class MetaWorld(GymEnv):
 
     @property
     def view(self) -> dict[str, Tensor]:
-        """The observation that every env stands at, for the expert to act on."""
+        """Return the current observation of every env, for the demonstrator."""
         return self._obs
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> ScriptedExpert:
-        """Meta-World's scripted policy for the task; see ``ScriptedExpert``."""
+        """Return Meta-World's scripted policy for the task; see ``ScriptedExpert``."""
         from robo_rl.env.gym_envs.metaworld_expert import ScriptedExpert
 
         return ScriptedExpert(self.task_name, num_envs, generator, noise, self._memory)

@@ -17,10 +17,10 @@ from torch import Tensor
 class ScriptedExpert:
     """The scripted policy of a task in B envs; an ``Expert`` that acts on observations.
 
-    Gaussian noise is added to each element of its action, limited to [-1, 1] as the env would, and
-    the sum is limited again. With a standard deviation of 0.1 to 0.6 demonstrations are shaky, and
-    in hard tasks some fail. Noise that remembers, n' = ρ·n + √(1 − ρ²)·ε, is as wide, but takes the
-    hand somewhere: errors add up, as those of a poor operator do, instead of cancelling out.
+    Gaussian noise is added to each element of its action after clipping to [-1, 1], and the sum is
+    clipped again. With a standard deviation of 0.1 to 0.6 demonstrations are shaky, and in hard
+    tasks some fail. Correlated noise n' = ρ·n + √(1 − ρ²)·ε has the same standard deviation.
+    However, its errors add up over steps, as those of a poor operator do, instead of averaging out.
 
     Args:
         task: A name as ``push-v3``.
@@ -46,13 +46,13 @@ class ScriptedExpert:
         self._keeps = torch.zeros(num_envs, 1)  # ρ, but 0 at an episode's first step
 
     def reset(self, ids: Tensor) -> None:
-        """The noise begins anew; the policies are functions of the observation."""
+        """Restart the noise in the envs ids (n,); the policies are functions of the observation."""
         self._keeps[ids] = 0.0
 
     def act(self, view: Mapping[str, Tensor]) -> Tensor:
-        """The demonstrated action (B, A) at the observations ``state`` (B, 39)."""
+        """Return the demonstrated action (B, A) at the observations ``state`` (B, 39)."""
         states = view["state"].numpy().astype(np.float64)
-        with warnings.catch_warnings():  # of gains that make it act beyond the limits
+        with warnings.catch_warnings():  # about gains with which it acts beyond the limits
             warnings.simplefilter("ignore")
             acts = [policy.get_action(o) for policy, o in zip(self._policies, states, strict=True)]
         act = torch.from_numpy(np.stack(acts)).float().clamp(-1.0, 1.0)

@@ -1,7 +1,7 @@
-"""Meta-World's tasks as Gymnasium envs; what a worker of ``MetaWorld`` imports to know them.
+"""Meta-World's tasks as Gymnasium envs, imported by the workers of ``MetaWorld``.
 
-Each task is the class with the goal in its observation, freed of Meta-World's fixed list of 50
-goals: every reset draws goal and object anew from the env's own seeded generator.
+Each task is the goal-observable class without Meta-World's fixed list of 50 goals: every reset
+draws goal and object from the env's own seeded generator.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ ID = "robo_rl/MetaWorld-v3"
 Reward = Literal["success", "dense"]
 
 _GOAL_OBSERVABLE = "-goal-observable"
-_DENSE_SCALE = 0.1  # Meta-World's own reward is at most 10 a step
+_DENSE_SCALE = 0.1  # Meta-World's own reward is at most 10 per step
 
 
 def make(
     task: str, reward: Reward, *, terminate_on_success: bool, quick: bool = True
 ) -> gymnasium.Env[Any, Any]:
-    """One env of a task, without a time limit.
+    """Return one env of a task, without a time limit.
 
     Args:
         task: A name as ``push-v3``.
         reward: See ``MetaWorldConfig``.
-        terminate_on_success: Likewise.
-        quick: Leave out what does not show in the results (``metaworld_quick``), for which
-            Meta-World's classes are changed in this process.
+        terminate_on_success: See ``MetaWorldConfig``.
+        quick: Use the faster methods of ``metaworld_fast``, which give the same results. They
+            replace methods of Meta-World's classes in this process.
 
     Raises:
         ConfigError: There is no such task.
@@ -51,7 +51,7 @@ def make(
 
 
 class _Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Seeds by ``reset``, ends with success, and the reward that was chosen."""
+    """Seeds the env by ``reset``, ends episodes at success, and computes the chosen reward."""
 
     def __init__(self, env: Any, reward: Reward, *, terminate_on_success: bool) -> None:
         super().__init__(env)
@@ -61,7 +61,7 @@ class _Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin a new episode; a seed fixes it, without one the random stream goes on."""
+        """Begin a new episode with a seed; without a seed, continue the random stream."""
         env: Any = self.env
         if seed is not None:
             env.seed(seed)
@@ -69,7 +69,7 @@ class _Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         return env.reset()[0], {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One control step; ``info`` is the success alone."""
+        """Take one control step; ``info`` contains only the success."""
         obs, dense, _, _, info = self.env.step(action)
         success = bool(info["success"])
         first, self._succeeded = success and not self._succeeded, success or self._succeeded

@@ -1,16 +1,17 @@
-"""Meta-World's env classes with the same results, to the bit, in a fraction of the time.
+"""Faster methods for Meta-World's env classes, with bit-identical results.
 
-A step of Meta-World is five physics steps of some 20 µs each; most of the rest is Python that looks
-up names, checks what cannot be wrong, and computes things twice. Left out are
+A step of Meta-World is five physics steps of some 20 µs each; name look-ups, redundant checks and
+repeated computations in Python take most of the time. This module omits
 
-- of a reset, which runs twice in a row: from the first run the 50 frames in which the hand goes
-  home, since only its random draws and the places of bodies outlive it; from the second the same
-  frames wherever they would start from what an earlier reset started from, whose end is kept;
-- after a step, the forces, unless the task asks who touches what;
-- lookups by name, tests of rotation matrices, arrays where a number will do.
+- the 50 frames in which the hand moves home, in the first of the two runs of a reset. Only the
+  random draws and body positions of that run have an effect.
+- the same frames in the second run, if they start from the same state as at a previous reset. The
+  cached result is copied.
+- the forces after a step, unless the task queries contacts.
+- look-ups by name, tests of rotation matrices, and arrays in place of single numbers.
 
-``tests/env/test_metaworld_quick.py`` compares with the original. Classes and modules of Meta-World
-are changed in place, so this is for worker processes only.
+The tests compare the results with the original classes. This module changes Meta-World's classes
+and modules in place, so only worker processes may use it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from robo_rl.env.gym_envs.metaworld_fast_math import use_fast_math
 
-_mj: Any = _mujoco  # whose stubs leave out most of it
-_HAND_DOWN = np.array([1.0, 0.0, 1.0, 0.0])  # quaternion of the body that the hand follows
+_mj: Any = _mujoco  # its type stubs are incomplete
+_HAND_DOWN = np.array([1.0, 0.0, 1.0, 0.0])  # quaternion of the mocap body that the hand follows
 
 
 @cache
 def use_fast_methods(cls: Any) -> None:
-    """Replace the slow methods of a goal-observable env class, but for those its task defines."""
+    """Replace the slow methods of a goal-observable env class, except those its task defines."""
     task = cls.__mro__[1]
     for name, method in _METHODS.items():
         if getattr(task, name) is getattr(SawyerXYZEnv, name):
@@ -44,7 +45,7 @@ def use_fast_methods(cls: Any) -> None:
 
 
 class _Handles:
-    """Views of an env's physics data that hold for as long as the data does."""
+    """Views of an env's physics data, valid for the lifetime of the data."""
 
     def __init__(self, model: Any, data: Any) -> None:
         self.xpos, self._model = data.xpos, model
@@ -59,14 +60,14 @@ class _Handles:
         self.first_run = False
 
     def body(self, name: str) -> Any:
-        """Position (3,) of a body, as it changes."""
+        """Return a live view of the position (3,) of a body."""
         if name not in self._bodies:
             self._bodies[name] = self.xpos[self._model.body(name).id]
         return self._bodies[name]
 
 
 def _initialise(task: Any) -> Callable[[Any], tuple[Any, Any]]:
-    """``_initialize_simulation`` that compiles a task's model once and copies it from then on."""
+    """Return an ``_initialize_simulation`` that compiles a task's model once and copies it."""
     compiled: list[Any] = []
 
     def initialise(env: Any) -> tuple[Any, Any]:
@@ -81,7 +82,7 @@ def _initialise(task: Any) -> Callable[[Any], tuple[Any, Any]]:
 
 
 def _reset_hand(task: Any) -> Callable[..., None]:
-    """``_reset_hand`` that copies where the same start ended, and does nothing in a first run."""
+    """Return a ``_reset_hand`` with a cached result; it skips the motion in the first run."""
     start: list[Any] = []
     end: list[Any] = []
 
@@ -97,7 +98,7 @@ def _reset_hand(task: Any) -> Callable[..., None]:
                 end.append(_mj.MjData(env.model))
             _mj.mj_copyData(end[0], env.model, env.data)
             start[:] = here
-        task._reset_hand(env, steps=0)  # what else it does
+        task._reset_hand(env, steps=0)  # the rest of the original method
 
     return reset_hand
 
@@ -148,7 +149,7 @@ def _get_obs(env: Any) -> Any:
 
 
 def _get_frame(env: Any) -> Any:
-    """Hand (3), opening of the gripper in 0.1 m (1), positions and quaternions of objects (14)."""
+    """Return hand (3), gripper opening in 0.1 m (1), object positions and quaternions (14)."""
     quick, frame = env.quick, np.zeros(4 + env._obs_obj_max_len)
     frame[:3] = quick.hand
     gap = quick.right - quick.left
@@ -161,7 +162,7 @@ def _get_frame(env: Any) -> Any:
 
 
 def _touching_object(env: Any, object_geom_id: int) -> bool:
-    """Whether both pads press against it."""
+    """Return whether both pads press against the object."""
     if env.quick.forces_are_old:
         _mj.mj_forward(env.model, env.data)
         env.quick.forces_are_old = False

@@ -1,6 +1,6 @@
-"""Two functions that Meta-World's rewards and observations spend their time in, on plain numbers.
+"""Scalar versions of two functions that dominate Meta-World's rewards and observations.
 
-They give what the originals give, to the bit.
+Their results are bit-identical to those of the original functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _original_tolerance = reward_utils.tolerance
 
 
 def use_fast_math(module: str) -> None:
-    """Have a module of Meta-World's, and with it all, use the functions of this one."""
+    """Make a module of Meta-World, and its users, call the functions of this module."""
     reward_utils.tolerance = tolerance
     if getattr(sys.modules[module], "Rotation", None) is Rotation and _quat_is_exact():
         setattr(sys.modules[module], "Rotation", RotationMatrix)  # noqa: B010
@@ -33,7 +33,7 @@ def tolerance(
     sigmoid: Any = "gaussian",
     value_at_margin: float = 0.1,
 ) -> Any:
-    """``reward_utils.tolerance``: 1 within the bounds, a sigmoid of the distance to them beyond."""
+    """Return ``reward_utils.tolerance``: 1 within the bounds, a sigmoid of the distance outside."""
     lower, upper = bounds
     if not isinstance(x, float) or lower > upper or not margin >= 0:
         return _original_tolerance(x, bounds, margin, sigmoid, value_at_margin)
@@ -46,10 +46,10 @@ def tolerance(
 
 
 class RotationMatrix:
-    """In the place of scipy's ``Rotation``, of which Meta-World makes quaternions alone.
+    """Replaces scipy's ``Rotation``, which Meta-World uses only for quaternions.
 
     Args:
-        matrix: (3, 3), of a rotation; that is not tested.
+        matrix: (3, 3), a rotation matrix; not verified.
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -57,14 +57,14 @@ class RotationMatrix:
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> RotationMatrix:
-        """As ``Rotation`` has it."""
+        """Return the rotation of a matrix, as ``Rotation.from_matrix`` does."""
         return cls(matrix)
 
     def as_quat(self) -> Any:
-        """Quaternion (4,) xyzw: the row of 4 q qᵀ with the largest diagonal, normalised.
+        """Return the quaternion (4,) xyzw: the row of 4 q qᵀ with the largest diagonal, normalised.
 
         Source: Markley, Unit quaternion from rotation matrix, Journal of Guidance, Control, and
-            Dynamics 31 (2008) 440–442.
+        Dynamics 31 (2008) 440–442.
         """
         m = self._matrix.tolist()
         diagonal = [m[0][0], m[1][1], m[2][2]]
@@ -84,7 +84,7 @@ class RotationMatrix:
 
 @cache
 def _quat_is_exact() -> bool:
-    """Whether ours is scipy's to the bit on this machine, where compilers may fuse operations."""
+    """Return whether results equal scipy's to the bit; compilers may fuse operations."""
     rng = np.random.default_rng(0)
     matrices = Rotation.from_quat(rng.standard_normal((64, 4))).as_matrix()
     ours = np.stack([RotationMatrix(matrix).as_quat() for matrix in matrices])

@@ -1,4 +1,4 @@
-"""The workers of ``GymEnv``: processes of our own interpreter, spoken to in pickle.
+"""The workers of ``GymEnv``: processes of the same interpreter, with pickled messages.
 
 Shapes: B envs of all workers, T steps of an open-loop sequence, A act_dim.
 """
@@ -28,14 +28,14 @@ _KILL_S = 2.0
 
 
 class GymWorker:
-    """One process, our end of its channel, and the memory that it shares; a ``Worker``.
+    """One process, the parent's end of its channel, and the shared memory; a ``Worker``.
 
     Args:
-        request: Which env.
-        start_timeout_s: One that has not made its envs by then is hung.
-        step_timeout_s: One that shows no progress, not one env step or reset, for this long is
+        request: The env to make.
+        start_timeout_s: A worker that has not made its envs after this long counts as hung.
+        step_timeout_s: A worker without a finished env step or reset for this long counts as
             hung.
-        ids: Its envs.
+        ids: Indices of its envs.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class GymWorker:
             self._channel.send((request, ids))
 
     def join(self) -> None:
-        """Learn what its envs are; see ``Worker``."""
+        """Receive the interface of its envs; see ``Worker``."""
         answer = self._await(0, self._start_timeout_s, self._started_at)
         if isinstance(answer, WorkerLoss):
             problem = f"a worker did not start: {answer.reason}"
@@ -65,10 +65,10 @@ class GymWorker:
         self.reserve(1)
 
     def reserve(self, steps: int) -> None:
-        """Share memory with it that has room for ``steps`` steps, unless there is.
+        """Share memory with room for ``steps`` steps, unless there is enough.
 
         Raises:
-            DeviceError: There is not enough.
+            DeviceError: There is not enough memory.
         """
         if self._room < steps:
             shapes, message = (
@@ -79,7 +79,7 @@ class GymWorker:
             self._room = steps
 
     def send(self, kind: str, seq: int, **arguments: Any) -> None:
-        """Give a command; see ``Worker``."""
+        """Send a command; see ``Worker``."""
         self._progress_then = self._progress()
         with suppress(OSError):
             self._channel.send((seq, kind, arguments))
@@ -89,20 +89,20 @@ class GymWorker:
         return self._await(seq, self._step_timeout_s, sent_at)
 
     def close(self) -> None:
-        """Close its channel, which tells it to end."""
+        """Close its channel, which makes it exit."""
         self._channel.close()
         self.arrays = {}
 
     def terminate(self, deadline: float) -> None:
-        """Wait, then SIGKILL, which also ends a stopped process; see ``Worker``."""
+        """Wait, then send SIGKILL, which also ends a stopped process; see ``Worker``."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
         self._process.kill()
-        with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel
+        with suppress(subprocess.TimeoutExpired):  # the process hangs in the kernel
             self._process.wait(timeout=_KILL_S)
 
     def _await(self, seq: int, timeout_s: float, since: float) -> Any:
-        """The answer to message seq, or Lost; progress extends the time."""
+        """Return the answer to message seq, or ``WorkerLoss``; progress extends the time."""
         seen, deadline = self._progress_then, since + timeout_s
         while True:
             try:
@@ -131,14 +131,16 @@ class GymPool(WorkerPool[GymWorker]):
     """num_envs envs spread over num_workers processes.
 
     Args:
-        request: Which env.
+        request: The env to make.
         num_envs: B.
         num_workers: At most B.
-        step_timeout_s: See ``GymWorker``, as for ``start_timeout_s``.
-        start_timeout_s: See ``step_timeout_s``.
+        step_timeout_s: See ``GymWorker``.
+        start_timeout_s: See ``GymWorker``.
 
     Raises:
-        PluginError: The env cannot be made; SpecError, ConfigError: it cannot be used.
+        PluginError: The env cannot be made.
+        SpecError: Its spaces are not supported.
+        ConfigError: It has no time limit.
         DeviceError: There is not enough memory.
     """
 
@@ -157,7 +159,7 @@ class GymPool(WorkerPool[GymWorker]):
         super().__init__(_where(request), num_envs, num_workers, spawn)
 
     def write_act(self, act: Any) -> None:
-        """Hand over actions (B, T, A), a numpy array.
+        """Write actions (B, T, A), a numpy array, to shared memory.
 
         Raises:
             DeviceError: There is not enough memory for T steps.
@@ -168,7 +170,7 @@ class GymPool(WorkerPool[GymWorker]):
             worker.arrays["act"][:, :steps] = act[ids.start : ids.stop]
 
     def block(self, steps: int) -> Block:
-        """A copy of what the workers wrote in a rollout; see ``gym_steps``."""
+        """Return a copy of the workers' output of a rollout; see ``steps``."""
         return copy_block([worker.arrays for worker in self._workers], steps)
 
     def _unlike(self) -> RoboRlError:

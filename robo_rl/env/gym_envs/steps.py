@@ -1,8 +1,8 @@
-"""From what the workers of ``GymEnv`` wrote to shared memory to ``Step``s.
+"""Converts the shared-memory output of ``GymEnv``'s workers to ``Step`` tuples.
 
 A *block* is a dict of tensors: ``next_obs.<name>`` (T, B, …), ``reset_obs.<name>`` (B, …), and
 ``rew``, ``success``, ``terminated``, ``truncated``, ``valid``, ``worker_restarts`` (T, B). A worker
-stops an env where its episode ends and leaves the rows behind as they were.
+stops an env where its episode ends and does not write the rows after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FLAGS = ("rew", "success", "terminated", "truncated", "valid", "worker_restarts
 
 
 def copy_block(parts: Sequence[Arrays], steps: int) -> Block:
-    """The first ``steps`` steps out of the memory of all workers, each with some of the B envs."""
+    """Copy the first ``steps`` steps of all workers' memory; each worker has some of the B envs."""
     import torch
 
     block: Block = {}
@@ -41,12 +41,12 @@ def copy_block(parts: Sequence[Arrays], steps: int) -> Block:
 
 
 def cut_first_step(block: Block, ids: Sequence[int], fresh: dict[str, Tensor]) -> None:
-    """Say that the envs ids were lost in the first step, whatever they had written.
+    """Mark the envs ids as lost in the first step, and overwrite their output.
 
     Args:
         block: Changed in place.
-        ids: Which.
-        fresh: Name → (B, …), the observations with which these begin anew.
+        ids: Indices of the lost envs.
+        fresh: Name → (B, …), the first observations of their new episodes.
     """
     for name in ("rew", "success", "terminated", "valid"):
         block[name][:, ids] = 0
@@ -57,9 +57,10 @@ def cut_first_step(block: Block, ids: Sequence[int], fresh: dict[str, Tensor]) -
 
 
 def block_steps(block: Block, before: dict[str, Tensor]) -> list[Step]:
-    """The T steps of a block; before, name → (B, …), is the observation that the first acted on.
+    """Return the T steps of a block; before, name → (B, …), is the observation at its start.
 
-    A cut step, truncated and not valid, has no successor: its ``next_obs`` is what it acted on.
+    A cut step, truncated and not valid, has no successor: its ``next_obs`` is the observation
+    before it.
     """
     over = (block["terminated"] | block["truncated"]).cumsum(0) > 0
     if over.any():
@@ -82,7 +83,7 @@ def block_steps(block: Block, before: dict[str, Tensor]) -> list[Step]:
 
 
 def _mask(block: Block, before: Block, over: Tensor) -> tuple[Block, Block]:
-    """Blank the flags behind an episode's end; returns obs and next_obs, each name → (T, B, …).
+    """Clear the flags after an episode's end; return obs and next_obs, each name → (T, B, …).
 
     Args:
         block: Its flags are replaced.
@@ -107,5 +108,5 @@ def _mask(block: Block, before: Block, over: Tensor) -> tuple[Block, Block]:
 
 
 def _like(mask: Tensor, array: Tensor) -> Tensor:
-    """The mask (T, B) with axes of size 1 for the rest of array's."""
+    """Return the mask (T, B) with axes of size 1 appended, to broadcast against array."""
     return mask.reshape(*mask.shape, *[1] * (array.ndim - mask.ndim))

@@ -1,8 +1,8 @@
 """One worker process of ``GymEnv``: makes its envs, steps them, resets them at an episode's end.
 
-A worker answers every message (seq, kind, arguments) but "memory" with (seq, answer); an answer
-that is a ``RoboRlError`` says what an env did wrong. Arrays travel through shared memory only.
-Shapes as in ``gym_shared``.
+A worker answers every message (seq, kind, arguments) except "memory" with (seq, answer). An answer
+that is a ``RoboRlError`` describes an env's error. Arrays travel through shared memory only.
+Shapes as in ``robo_rl.env.workers.shared_memory``.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 def main(fd: int) -> None:
     """Serve over the socket fd until it closes.
 
-    The first message is what ``EnvGroup`` takes, the first answer its ``Interface``.
+    The first message has the arguments of ``EnvGroup``, the first answer its ``EnvInterface``.
     """
-    for each in (signal.SIGINT, signal.SIGTERM):  # both are the parent's to handle: it closes us
+    for each in (signal.SIGINT, signal.SIGTERM):  # the parent handles both, and closes the socket
         signal.signal(each, signal.SIG_IGN)
     channel = PickleConnection(
         socket.socket(fileno=fd), timeout_s=None
-    )  # others are listened to first
+    )  # the parent may read from other workers first
     group = None
     try:
         group = EnvGroup(*channel.receive()[0])
@@ -69,7 +69,7 @@ class EnvGroup:
     """The envs of one worker.
 
     Args:
-        request: What to make.
+        request: The env to make.
         ids: Index of each env among the B envs of the whole pool.
 
     Raises:
@@ -93,12 +93,12 @@ class EnvGroup:
         self._low, self._high = space.low, space.high
 
     def attach(self, fd: int, steps: int) -> None:
-        """From now on use the memory behind a descriptor, with room for ``steps`` steps."""
+        """Switch to the memory behind a descriptor, with room for ``steps`` steps."""
         self._arrays = arrays_in(fd, shared_fields(self.interface, len(self._envs), steps))
         os.close(fd)
 
     def handle(self, seq: int, kind: str, arguments: Mapping[str, Any]) -> RoboRlError | None:
-        """Do "reset" (``seeds``: one an env, or None) or "rollout" (``steps``: T)."""
+        """Execute "reset" (``seeds``: one per env, or None) or "rollout" (``steps``: T)."""
         try:
             if kind == "reset":
                 self._reset(**arguments)
@@ -137,7 +137,7 @@ class EnvGroup:
                     break
 
     def _step(self, t: int, i: int, env: Any) -> bool:
-        """Step env i; whether its episode ended, as one that is not finite any more does."""
+        """Step env i; return whether its episode ended, also by a non-finite value."""
         self._doing = f"env {self._ids[i]}, step"
         arrays = self._arrays
         act = arrays["act"][i, t].astype(self._act_dtype).reshape(self._act_shape)
@@ -155,7 +155,7 @@ class EnvGroup:
         return terminated or truncated or not valid
 
     def _write(self, target: str, row: int | tuple[int, int], obs: Any) -> bool:
-        """Put one observation into shared memory; whether it is finite."""
+        """Write one observation to shared memory; return whether it is finite."""
         finite = True
         parts: Mapping[str, Any] = obs if isinstance(obs, dict) else {"state": obs}
         for name, (shape, dtype) in self.interface.obs.items():
@@ -169,13 +169,13 @@ class EnvGroup:
                     found=f"{value.shape} {value.dtype}",
                 )
             stored = self._arrays[f"{target}.{name}"][row]
-            with np.errstate(over="ignore"):  # too large for float32 is infinite, and found below
+            with np.errstate(over="ignore"):  # float32 overflow becomes infinite; checked below
                 stored[...] = value
             finite = finite and (dtype == "uint8" or bool(np.isfinite(stored).all()))
         return finite
 
     def _blame(self, error: Exception) -> RoboRlError:
-        """The error as one of ours that names the env, with the worker's traceback as a note."""
+        """Return the error as a typed one that names the env, with the traceback as a note."""
         if isinstance(error, RoboRlError):
             blame = error
         else:
@@ -194,7 +194,7 @@ class EnvGroup:
 
 
 def _make(request: EnvRequest) -> Any:
-    """One env with its ``TimeLimit``; without gymnasium's checker, ``_write`` checks each step."""
+    """Return one env with its ``TimeLimit``; ``_write`` replaces gymnasium's checker."""
     import gymnasium
 
     if request.import_module:
@@ -228,7 +228,7 @@ def _interface(env: Any, request: EnvRequest) -> EnvInterface:
 
 
 def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Name → shape and dtype, and name → limits of vectors; a Box of shape () has one element."""
+    """Return name → shape and dtype, and name → limits of vectors; shape () becomes (1,)."""
     from gymnasium import spaces
 
     found: dict[str, Any] = {}
@@ -250,7 +250,7 @@ def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _names(space: Any) -> dict[str, str]:
-    """Our name of each observation → the env's own; a Box is ``state``.
+    """Return array name → the env's own name of each observation; a Box is ``state``.
 
     Raises:
         ConfigError: Two names become the same, or one is empty or too long.
@@ -281,7 +281,7 @@ def _float_box(space: Any) -> Any:
 
 
 def _limits(box: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Low and high, flattened; both empty where one of them is infinite."""
+    """Return low and high, flattened; both empty where one of them is infinite."""
     low: NDArray[Any] = np.asarray(box.low, dtype=np.float64).ravel()
     high: NDArray[Any] = np.asarray(box.high, dtype=np.float64).ravel()
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
@@ -290,7 +290,7 @@ def _limits(box: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _dt_s(env: Any) -> float:
-    """Seconds a step: the env's own ``dt``, else one frame of its rendering, else 0.05."""
+    """Return the seconds per step: the env's ``dt``, else one rendering frame, else 0.05."""
     dt = getattr(env.unwrapped, "dt", None)
     if isinstance(dt, Real) and float(dt) > 0:
         return float(dt)

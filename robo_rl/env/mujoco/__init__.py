@@ -1,1 +1,1 @@
-"""Simulation of a task by MuJoCo."""
+"""Simulation of tasks with MuJoCo."""

@@ -1,12 +1,12 @@
-"""Parallel MuJoCo on the CPU: ``mujoco.rollout`` on a thread pool that stays.
+"""Parallel MuJoCo on the CPU: ``mujoco.rollout`` on a persistent thread pool.
 
-Shapes: B worlds, T control steps, S physics steps in each, n written worlds; float64. What physics
-is told at each of its steps are nu controls, and behind them m numbers: 3 for the position of every
-mocap body, then 4 for the orientation of every one.
+Shapes: B worlds, T control steps, S physics steps in each, n written worlds; float64. The input of
+each physics step is nu controls followed by m numbers: the positions of all mocap bodies, 3 each,
+then their orientations, 4 each.
 
-Every call of ``step`` starts the constraint solver cold, so the physics state is all there is: no
-warm start hides between calls, and a snapshot is exact. (Handing the last acceleration on as a
-warm start was measured and bought nothing at ten physics steps a call.)
+Every call of ``step`` starts the constraint solver cold, so the physics state is the whole state
+and a snapshot is exact. With ten physics steps per call, a warm start from the last acceleration
+brings no measurable gain.
 """
 
 # mujoco ships no types.
@@ -62,15 +62,14 @@ class _Buffers:
 
 
 class MujocoCpu:
-    """A ``Backend`` that is also able to ``snapshot`` and ``restore``.
+    """A ``Backend`` that also has ``snapshot`` and ``restore``.
 
-    Views are windows into memory that is reused: those from ``step`` hold until the next ``step``,
-    the one from ``view`` until the next ``step``, ``write`` or ``restore``. After ``write`` a
-    world's ctrl is zero.
+    Views share memory that is reused: those from ``step`` are valid until the next ``step``, the
+    one from ``view`` until the next ``step``, ``write`` or ``restore``. After ``write`` a world's
+    ctrl is zero.
 
-    Automatic reset of diverged worlds is switched off in the model: a bad world shows as
-    non-finite numbers or as a clock that stands still, and never as a plausible state at the
-    origin.
+    Automatic reset of diverged worlds is disabled in the model: a diverged world shows non-finite
+    numbers or a stopped clock, and never a plausible state at the origin.
     """
 
     Config: ClassVar[type[MujocoCpuConfig]] = MujocoCpuConfig
@@ -78,7 +77,7 @@ class MujocoCpu:
 
     @staticmethod
     def fingerprint(cfg: MujocoCpuConfig) -> Fingerprint:
-        """See ``Fingerprinted``."""
+        """Return the fingerprint of MuJoCo; see ``Fingerprinted``."""
         del cfg
         return Fingerprint(versions=versions_of(["mujoco"]))
 
@@ -88,7 +87,7 @@ class MujocoCpu:
         self._pool: Rollout | None = None
 
     def load(self, scene: Any, num_envs: int) -> None:
-        """Compile the ``MjSpec`` scene and make num_envs worlds at the model's default state."""
+        """Compile the ``MjSpec`` scene and create num_envs worlds in the model's default state."""
         self.close()
         self._model: mujoco.MjModel = scene.compile()
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
@@ -108,10 +107,10 @@ class MujocoCpu:
         fields: Mapping[str, Tensor] | None = None,
         mocap: Tensor | None = None,
     ) -> None:
-        """Put worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, all else at its default.
+        """Set worlds ids (n,) to qpos (n, nq), qvel (n, nv), time 0, and the rest to defaults.
 
-        ``fields`` are model fields of these worlds, name → (n, …); worlds keep those that are not
-        named. ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
+        ``fields`` are model fields of these worlds, name → (n, …); other fields keep their values.
+        ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
         """
         rows, nq, nv = ids.numpy(), self._model.nq, self._model.nv
         if fields:
@@ -137,11 +136,11 @@ class MujocoCpu:
         return out.views
 
     def view(self) -> SimView:
-        """The worlds as they stand; sensors are those of the state where it was just written."""
+        """Return the current state; for worlds just written, sensors are those of that state."""
         return self._view
 
     def snapshot(self) -> dict[str, Any]:
-        """All worlds, exactly: physics state, last sensors and controls, per-world model fields."""
+        """Return the exact state: physics, last sensors and controls, per-world model fields."""
         arrays = {"state": self._state, "sensordata": self._sensordata, "ctrl": self._ctrl}
         arrays |= {"mocap": self._mocap} if self._model.nmocap else {}
         kept = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
@@ -149,7 +148,7 @@ class MujocoCpu:
         return {**kept, "fields": {k: torch.from_numpy(v.copy()) for k, v in fields}}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Put a snapshot back.
+        """Restore a snapshot.
 
         Raises:
             CheckpointError: It is of another scene or another number of worlds.
@@ -201,10 +200,10 @@ class MujocoCpu:
         )
 
     def _forward(self, rows: NDArray[np.int64], state: Array) -> Array:
-        """Sensor values (n, nsensordata) of states (n, nstate).
+        """Return the sensor values (n, nsensordata) of states (n, nstate).
 
         MuJoCo computes sensors before it integrates, so one physics step gives them; the state
-        behind it is dropped.
+        after it is discarded.
         """
         after = np.empty((len(rows), 1, state.shape[1]))
         sensors = np.empty((len(rows), 1, self._model.nsensordata))
@@ -242,6 +241,6 @@ class MujocoCpu:
 
 
 def _flat(mocap: Array) -> Array:
-    """Poses (n, nmocap, 7) as MuJoCo's state has them: all positions, then all orientations."""
+    """Return poses (n, nmocap, 7) in MuJoCo's order: all positions, then all orientations."""
     num = len(mocap)
     return np.concatenate([mocap[..., :3].reshape(num, -1), mocap[..., 3:].reshape(num, -1)], 1)

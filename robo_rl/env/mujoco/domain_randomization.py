@@ -1,4 +1,4 @@
-"""Domain randomisation: named model fields, drawn anew for a world at each of its resets.
+"""Domain randomisation: named model fields, drawn for a world at each of its resets.
 
 Shapes: n worlds, R rows of a field (bodies, geoms, dofs …). Values are in the model's own SI units.
 """
@@ -34,13 +34,13 @@ _DOFS_OF_JOINT = {0: 6, 1: 3, 2: 1, 3: 1}  # free, ball, slide, hinge
 
 
 class RandomizeTerm(ConfigModel):
-    """One field of one named thing.
+    """One randomised field of one named element.
 
     Args:
         field: Name of a model array, one of ``FIELDS``.
         name: The body, geom, joint (for ``dof_`` and ``jnt_``), actuator or site.
-        mode: ``scale`` multiplies all elements by one draw, ``add`` and ``abs`` draw each element
-            by itself.
+        mode: ``scale`` multiplies all elements by one draw; ``add`` and ``abs`` use one draw per
+            element.
         range: Lower and upper limit of the uniform draw.
     """
 
@@ -63,11 +63,11 @@ class _Target:
 
 
 class Randomizer:
-    """Draws the fields of the configured terms. A drawn mass scales its body's inertia with it.
+    """Draws the fields of the configured terms. The inertia of a body scales with a drawn mass.
 
     Args:
-        terms: What to draw, in this order; later terms act on what earlier ones drew.
-        scene: ``MjSpec`` that the names are looked up in; its values are the nominal ones.
+        terms: Terms in order; later terms act on the results of earlier ones.
+        scene: ``MjSpec`` that holds the names and the nominal values.
 
     Raises:
         ConfigError: A field or a name is unknown, or the field is fixed in this model.
@@ -85,11 +85,11 @@ class Randomizer:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of what is drawn."""
+        """Return the names of the randomised fields."""
         return tuple(self._nominal)
 
     def draw(self, num: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Field name → (num, …): whole model arrays for num worlds."""
+        """Return field name → (num, …): whole model arrays for num worlds."""
         fields = {k: v.expand(num, *v.shape).clone() for k, v in self._nominal.items()}
         for target in self._targets:
             _apply(fields, target, generator)
@@ -110,7 +110,7 @@ def _apply(fields: Mapping[str, Tensor], target: _Target, generator: torch.Gener
 
 
 def _rows(model: mujoco.MjModel, term: RandomizeTerm) -> list[int]:
-    """Rows of the field that belong to the named thing."""
+    """Return the rows of the field that belong to the named element."""
     if term.field not in FIELDS:
         raise ConfigError(f"cannot randomise '{term.field}'", hint=did_you_mean(term.field, FIELDS))
     prefix = term.field.split("_")[0]

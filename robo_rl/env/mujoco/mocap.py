@@ -1,4 +1,4 @@
-"""Mocap bodies in the physics: one that is named after a goal stands where the goal says.
+"""Poses of mocap bodies; a goal places the mocap body of its name.
 
 Shapes: n worlds that begin an episode. A pose is (x, y, z, then a quaternion, wxyz), in m.
 """
@@ -28,13 +28,13 @@ def mocap_poses(
     num: int,
     fields: Mapping[str, Tensor] | None = None,
 ) -> dict[str, Tensor]:
-    """The argument ``mocap`` of ``Backend.write``; nothing for a scene without mocap bodies.
+    """Return the argument ``mocap`` of ``Backend.write``; empty for a scene without mocap bodies.
 
     Args:
         model: ``mujoco.MjModel`` of the scene.
         goal: Name → (n, 3) position, (n, 4) quaternion, or (n, 7) both.
         num: n.
-        fields: Name → (n, …), what domain randomisation drew for these worlds.
+        fields: Name → (n, …), randomised fields of these worlds.
     """
     if not model.nmocap:
         return {}
@@ -45,7 +45,7 @@ def mocap_poses(
 
 
 def goal_problems(model: Any, goal: Mapping[str, Tensor]) -> Iterator[tuple[str, str, str]]:
-    """(name, expected, found) of goals that cannot place the mocap body of their name."""
+    """Yield (name, expected, found) of goals whose shape cannot place the mocap body."""
     for body in range(model.nbody):
         value = goal.get(model.body(body).name) if model.body_mocapid[body] >= 0 else None
         if value is not None and value.shape[1:] not in _PLACING:
@@ -54,10 +54,10 @@ def goal_problems(model: Any, goal: Mapping[str, Tensor]) -> Iterator[tuple[str,
 
 
 def demand_placeable(model: Any, backend: Backend) -> None:
-    """A backend that knows no mocap bodies would leave them where the model has them.
+    """Check that the backend places mocap bodies, if the scene has any.
 
     Raises:
-        PluginError: The scene has some, and ``write`` does not take where they stand.
+        PluginError: The scene has mocap bodies, and the backend's ``write`` takes no poses.
     """
     if model.nmocap and "mocap" not in signature(backend.write).parameters:
         raise PluginError(

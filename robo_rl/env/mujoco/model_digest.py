@@ -1,4 +1,4 @@
-"""Digests of a compiled MuJoCo model: what is in it, and how its physics is computed."""
+"""Digests of a compiled MuJoCo model: its content and its physics options."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from robo_rl.core.errors import ConfigError
 
 _DIGITS, _DECIMALS = 12, 12
 _STRUCTS = ("opt", "stat", "vis")
-# What MuJoCo derives from the rest and where files lie: machines may differ in these.
+# Derived values and file paths, which may differ between machines.
 _LEFT_OUT = re.compile(r"bvh|_oct|^oct_|^mesh_(graph|poly)|path|^signature$")
 
 
 class ModelDigest(NamedTuple):
-    """Of bodies, shapes, assets, actuators, sensors, cameras; and of MuJoCo's options."""
+    """Digests of bodies, shapes, assets, actuators, sensors, cameras; and of MuJoCo's options."""
 
     scene: str
     physics: str
 
 
 def model_digest(spec: Any) -> ModelDigest:
-    """Compile a ``mujoco.MjSpec`` and take the digests of its numbers.
+    """Compile a ``mujoco.MjSpec`` and return the digests of its numbers.
 
-    Numbers that MuJoCo computes count to single precision, so that the last bits, in which
-    machines differ, do not; options count to the last bit.
+    Numbers that MuJoCo computes count to single precision, because machines differ in the last
+    bits. Options count exactly.
 
     Raises:
         ConfigError: It does not compile.
@@ -47,7 +47,7 @@ def model_digest(spec: Any) -> ModelDigest:
 
 
 def _numbers(of: Any, prefix: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Name and value of every array of a model, and of every number of the structs in it."""
+    """Yield name and value of every array of a model, and of every number in its structs."""
     for name in sorted(dir(of)):
         if name.startswith("_") or _LEFT_OUT.search(name):
             continue

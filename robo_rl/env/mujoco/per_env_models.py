@@ -1,4 +1,4 @@
-"""One MuJoCo model a world, as far as worlds differ: what domain randomisation writes to.
+"""Per-world MuJoCo models, created where domain randomisation makes worlds differ.
 
 Shapes: B worlds, n written ones.
 """
@@ -20,15 +20,15 @@ from robo_rl.env.mujoco_model_fields import PLAIN
 
 
 class PerEnvModels:
-    """B references to a base model, each replaced by a copy when its world is first written to.
+    """B references to a base model, each replaced by a copy at the first write to its world.
 
     Args:
-        base: The model that all worlds begin with.
+        base: The initial model of all worlds.
         num_envs: B.
 
     Attributes:
         all: The B models.
-        fields: Name → (B, …) current values of all fields that were ever written.
+        fields: Name → (B, …) current values of all fields that were written.
     """
 
     def __init__(self, base: mujoco.MjModel, num_envs: int) -> None:
@@ -49,7 +49,7 @@ class PerEnvModels:
             self._apply(self.all[row], {name: self.fields[name][row] for name in fields})
 
     def reset(self, fields: Mapping[str, NDArray[Any]]) -> None:
-        """Back to the base model in every world, then set fields, name → (B, …)."""
+        """Restore the base model in every world, then set fields, name → (B, …)."""
         self.fields = {}
         self.all = [self._base] * len(self.all)
         if fields:

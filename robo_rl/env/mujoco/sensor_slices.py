@@ -1,4 +1,4 @@
-"""Where each named sensor of a model lies in ``sensordata``."""
+"""Slices of the named sensors of a model in ``sensordata``."""
 
 # mujoco ships no types.
 # pyright: reportAttributeAccessIssue=false
@@ -9,7 +9,7 @@ import mujoco
 
 
 def sensor_slices(model: mujoco.MjModel) -> dict[str, slice]:
-    """Sensor name → its slice of ``sensordata``."""
+    """Return sensor name → its slice of ``sensordata``."""
     starts, sizes = model.sensor_adr.tolist(), model.sensor_dim.tolist()
     names = [model.sensor(i).name for i in range(model.nsensor)]
     return {

@@ -40,11 +40,11 @@ _PROBES = 32
 
 
 class SimEnvConfig(CameraSettings):
-    """Settings of ``SimEnv``; those of its cameras are in ``CameraSettings``.
+    """Settings of ``SimEnv``; ``CameraSettings`` has those of its cameras.
 
     Args:
-        backend: What computes the physics.
-        randomize: Model fields that are drawn anew for a world at each of its resets.
+        backend: The physics engine.
+        randomize: Model fields that are drawn for a world at each of its resets.
     """
 
     backend: Annotated[Component[Backend], component("backends")] = cast(
@@ -60,16 +60,16 @@ class _Restorable(Protocol):
 
 
 class SimEnv:
-    """B worlds that run a task: a ``VecEnv``, ``OpenLoop``, ``Branchable`` where the backend is.
+    """B worlds that run a task: a ``VecEnv`` and ``OpenLoop``; ``Branchable`` if the backend is.
 
-    A world that went bad (its state, reward or observation is not finite in float32, or its clock
-    stood still) is reset. Its transition has
-    ``valid`` False, ``truncated`` True, and repeats the last good observation as ``next_obs``;
-    ``metrics["nan_worlds"]`` counts it. Metrics are ``success``, ``nan_worlds``, the parts of the
-    reward as ``rew/<part>``, and what the backend counts.
+    A world is invalid if its state, reward or observation is not finite in float32, or if its
+    clock stopped. Such a world is reset. Its transition has ``valid`` False, ``truncated`` True,
+    and repeats the last valid observation as ``next_obs``; ``metrics["nan_worlds"]`` counts it.
+    Metrics are ``success``, ``nan_worlds``, the reward terms as ``rew/<part>``, and the counters
+    of the backend.
 
-    With cameras their pictures are items of the observation. They show ``qpos``, and so the world
-    as it is one physics step after the sensors beside them.
+    With cameras, images are items of the observation. They show ``qpos``, and are therefore one
+    physics step newer than the sensors of the same observation.
 
     Args:
         cfg: Settings.
@@ -77,12 +77,12 @@ class SimEnv:
         num_envs: B.
 
     Raises:
-        PluginError: The task does not keep what it promises; all that is wrong is named. Steps
-            raise it where a reward or an observation is no number in a world that is well.
+        PluginError: The task violates its interface; all violations are listed. Steps raise it
+            where a reward or an observation of a valid world is not finite.
         ConfigError: The control period is not a multiple of the physics step, or a randomised
             field or a camera is unknown.
-        SpecError: An observation's name cannot name an array, or it has no elements.
-        DeviceError: There are cameras, and nothing can be drawn on this machine.
+        SpecError: An observation's name is no valid array name, or it has no elements.
+        DeviceError: There are cameras, and this machine cannot render.
     """
 
     Config: ClassVar[type[SimEnvConfig]] = SimEnvConfig
@@ -111,7 +111,7 @@ class SimEnv:
 
     @staticmethod
     def capacity(cfg: SimEnvConfig, task: Task) -> int | None:
-        """How many envs fit the memory of the backend's device; None where nothing limits them."""
+        """Return the number of envs that fit the device memory; None without a limit."""
         backend = cfg.backend.build()
         if not isinstance(backend, FixedMemoryBackend):
             return None
@@ -121,22 +121,22 @@ class SimEnv:
 
     @property
     def view(self) -> SimView:
-        """The worlds as they stand; holds until the next call that changes them."""
+        """Return the current state; valid until the next call that changes it."""
         return replace(self._backend.view(), goal=self._goal)
 
     @on_one_thread
     def reset(self, seed: int | None = None) -> Obs:
-        """Start a new episode in every env; with None the random stream goes on."""
+        """Start a new episode in every env; None continues the random stream."""
         if seed is not None:
             self._generator.manual_seed(derive("env", seed))
         return self._restart_all()
 
     @on_one_thread
     def reset_groups(self, size: int, seed: int) -> Obs:
-        """Start a new episode in every env; see ``Groupable``. Randomised fields are alike too.
+        """Start a new episode in every env; see ``Groupable``. Groups share randomised fields.
 
         Raises:
-            ConfigError: The envs do not make whole groups.
+            ConfigError: The envs do not form whole groups.
         """
         check_groups(size, self.num_envs)
         self._generator.manual_seed(derive("env", seed))
@@ -151,9 +151,9 @@ class SimEnv:
 
     @on_one_thread
     def rollout(self, act: Tensor) -> list[Step]:
-        """Apply act (B, T, A) without looking; T steps, ``valid`` False behind an episode's end.
+        """Apply act (B, T, A) open loop; T steps, ``valid`` False after an episode's end.
 
-        Envs whose episode ended stand at the start of their next one when this returns.
+        Envs whose episode ended are at the start of their next one when this returns.
         """
         act = self._clip(act)
         live = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
@@ -171,10 +171,10 @@ class SimEnv:
         return steps
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything that the future depends on: worlds, clocks, goals, random stream.
+        """Return the whole state: worlds, clocks, goals, random stream.
 
         Raises:
-            PluginError: The backend keeps its state to itself.
+            PluginError: The backend has no ``snapshot``.
         """
         return {
             "backend": self._restorable().snapshot(),
@@ -185,11 +185,10 @@ class SimEnv:
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> Obs:
-        """Put a snapshot back; returns the observation that it stands at.
+        """Restore a snapshot; return its observation.
 
         Raises:
-            CheckpointError: It is of another scene or number of envs, or does not tell what can be
-                seen of it.
+            CheckpointError: It is of another scene or number of envs, or lacks the looks.
         """
         if len(snapshot["elapsed"]) != self.num_envs:
             found = len(snapshot["elapsed"])
@@ -207,7 +206,7 @@ class SimEnv:
         return self._obs
 
     def close(self) -> None:
-        """Free the backend's threads and memory, and what draws."""
+        """Release the backend's threads and memory, and the renderer."""
         self._backend.close()
         if self._cameras:
             self._cameras.close()
@@ -231,7 +230,7 @@ class SimEnv:
         yield from zip(views, act.unbind(1), strict=True)
 
     def _controls(self, act: Tensor) -> Tensor:
-        """Controls (B, T, nu) of act (B, T, A), each computed from the one before it."""
+        """Return the controls (B, T, nu) of act (B, T, A), each computed from the previous one."""
         view, controls = self.view, list[Tensor]()
         for act_t in act.unbind(1):
             controls.append(self.task.control(view, act_t))
@@ -239,10 +238,10 @@ class SimEnv:
         return torch.stack(controls, dim=1)
 
     def _evaluate_step(self, view: SimView, act: Tensor, live: Tensor) -> Step:
-        """The transition that ended at view; ``obs`` is still that of before any reset."""
+        """Return the transition that ended at view; ``obs`` is not yet that of a reset."""
         view = replace(view, goal=self._goal)
         self._elapsed += 1
-        pictures = self._draw(view)  # while the rest is computed
+        pictures = self._draw(view)  # runs concurrently
         good = self._is_valid(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
@@ -258,7 +257,7 @@ class SimEnv:
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
 
     def _is_valid(self, view: SimView) -> Tensor:
-        """(B,) False where a world is non-finite or stood still (MuJoCo freezes a bad one)."""
+        """Return (B,), False where a world is non-finite or its clock stopped."""
         due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
         total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1) + view.sensordata.sum(1)
         return (view.time_s > due_s) & torch.isfinite(total)
@@ -270,12 +269,12 @@ class SimEnv:
         return self._obs
 
     def _restart(self, ids: Tensor, copies: int = 1) -> Obs:
-        """Put the envs ids (n,) at the start of a new episode; returns name → (n, …).
+        """Put the envs ids (n,) at the start of a new episode; return name → (n, …).
 
-        Every start is drawn once for ``copies`` envs that follow each other.
+        Each start is drawn once for ``copies`` consecutive envs.
 
         Raises:
-            PluginError: An observation is no number.
+            PluginError: An observation is not finite.
         """
         drawn = len(ids) // copies
         start = self.task.reset(drawn, self._generator)
@@ -296,15 +295,15 @@ class SimEnv:
         if self._cameras:
             self._cameras.looks.restart(ids, start.goal, fields or {}, self._generator, copies)
         view = self.view if whole else self.view.rows(ids)
-        pictures = self._draw(view, None if whole else ids)  # while the rest is computed
+        pictures = self._draw(view, None if whole else ids)  # runs concurrently
         obs = self._observe(view)
         begun = torch.ones(len(ids), dtype=torch.bool, device=self.device)
         demand_finite(self.task, torch.zeros_like(begun, dtype=torch.float32), obs, begun)
         return obs | pictures()
 
     def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:
-        """Begin to draw the worlds ids (n,) of a view (n, …), all where None."""
-        return self._cameras.start(view.qpos, ids) if self._cameras else dict  # of no pictures
+        """Begin to render the worlds ids (n,) of a view (n, …), all where None."""
+        return self._cameras.start(view.qpos, ids) if self._cameras else dict  # no images
 
     def _camera_set(self, scene: Any) -> CameraSet:
         randomized = self._randomizer.fields if self._randomizer else ()
@@ -329,7 +328,7 @@ def _fit(backend: FixedMemoryBackend, task: Task, scene: Any, model: Any) -> Non
 
 
 def _kept(value: Tensor) -> Tensor:
-    """As float32, copied: views and goals are memory that is written again."""
+    """Return a float32 copy; views and goals are in memory that is reused."""
     return value.to(torch.float32, copy=True)
 
 

@@ -1,1 +1,1 @@
-"""Simulators in interpreters of their own."""
+"""Simulators in separate interpreters."""

@@ -1,8 +1,8 @@
-"""Envs of simulators that cannot share our interpreter, as a ``VecEnv``; the side that trains.
+"""Envs of simulators in another interpreter, as a ``VecEnv``; the training side.
 
 Shapes: B envs, A act_dim. Envs are spread over worker processes (``robo_rl.env.serve``); a step is
-one message to and from each, and arrays are in shared memory, also where the simulator runs on a
-GPU. Handing over device memory (CUDA IPC), where both sides have it, would save these copies.
+one message to and from each. Arrays are in shared memory, also where the simulator runs on a GPU.
+Handing over device memory (CUDA IPC) would save these copies.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ if TYPE_CHECKING:
 
 
 class RemoteConfig(ConfigModel):
-    """Which world, where, and how long to wait for it.
+    """The world, its interpreter, and the time limits.
 
     Args:
-        adapter: ``robosuite``, ``mjlab``, ``isaaclab``, ``point_mass``, or the path of an adapter
-            of your own (``Session`` in ``robo_rl/env/serve/session.py`` says what is in one).
+        adapter: ``robosuite``, ``mjlab``, ``isaaclab``, ``point_mass``, or the path of a custom
+            adapter (``WorldSession`` in ``robo_rl/env/serve/session.py`` has the interface).
         kwargs: Arguments of the adapter, for example ``{task: Lift}``.
-        python: Interpreter that has the simulator; empty for the one that ``robo-rl env create``
-            made for the adapter, and our own for an adapter that needs none.
-        socket: Where ``robo-rl serve-env`` listens, instead of starting a server.
-        workers: Processes that the envs are spread over; never more than there are envs.
+        python: Interpreter that has the simulator. Empty selects the interpreter that ``robo-rl
+            env create`` made for the adapter, or the current one for an adapter that needs none.
+        socket: Socket of a running ``robo-rl serve-env``, instead of a new server.
+        workers: Number of worker processes, at most the number of envs.
         step_timeout_s: A worker that has not answered for this long is replaced.
-        heartbeat_timeout_s: Likewise one that gives no sign of life for this long while it works.
+        heartbeat_timeout_s: A worker without a heartbeat for this long during a command is
+            replaced.
         start_timeout_s: Time for a worker to import its simulator and make its world.
     """
 
@@ -62,16 +63,17 @@ class RemoteConfig(ConfigModel):
 
 
 class RemoteEnv(PooledEnv[RemotePool]):
-    """B envs of another interpreter's simulator, on the CPU.
+    """B envs of a simulator in another interpreter, with tensors on the CPU.
 
-    Seeds are as in ``PooledEnv``. A simulator with one random stream for all its envs takes the
-    first of its worker's.
+    Seeds are as in ``PooledEnv``. A simulator with one random stream for all its envs uses the
+    first seed of its worker.
 
-    A worker that dies or hangs is replaced and its envs begin new episodes: their step gets
-    ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted on, and 1 in the metric
-    ``worker_restarts``; no env of another worker notices. The same mark, without the metric, is on
-    a step whose observation or reward was not finite. ``worker_restarts`` counts the workers
-    replaced so far. Where a world has no ``success``, it is 0.
+    A worker that dies or hangs is replaced, and its envs begin new episodes. Their step has
+    ``valid`` False, ``truncated`` True, the previous observation as ``next_obs``, and 1 in the
+    metric ``worker_restarts``; envs of other workers are unaffected. A step with a non-finite
+    observation or reward has the same flags, without the metric. The attribute
+    ``worker_restarts`` counts the workers replaced so far. ``success`` is 0 where the world
+    defines none.
 
     Args:
         cfg: See ``RemoteConfig``.
@@ -79,10 +81,10 @@ class RemoteEnv(PooledEnv[RemotePool]):
 
     Raises:
         ConfigError: No such adapter.
-        DeviceError: The interpreter or the simulator is not there.
-        PluginError: The worker does not start, speaks another protocol, or the adapter does not
-            know the arguments.
-        SpecError: What the world says of itself cannot be read.
+        DeviceError: The interpreter or the simulator is missing.
+        PluginError: The worker does not start, has another protocol version, or the adapter
+            rejects the arguments.
+        SpecError: The world's description is invalid.
     """
 
     Config = RemoteConfig
@@ -90,11 +92,11 @@ class RemoteEnv(PooledEnv[RemotePool]):
 
     @staticmethod
     def fingerprint(cfg: RemoteConfig) -> Fingerprint:
-        """Of the adapter, and of what it imports in its interpreter.
+        """Return the fingerprint of the adapter and of its imports in its interpreter.
 
         Raises:
             ConfigError: No such adapter.
-            DeviceError: The interpreter is not there, or does not say what is in it.
+            DeviceError: The interpreter is missing, or does not report its packages.
         """
         adapter = _adapter(cfg.adapter)
         python = None if cfg.socket else _python(cfg)
@@ -115,24 +117,24 @@ class RemoteEnv(PooledEnv[RemotePool]):
 
     @property
     def view(self) -> dict[str, Tensor]:
-        """The observation that every env stands at, for a demonstrator."""
+        """Return the current observation of every env, for a demonstrator."""
         return self._obs
 
     @property
     def busy_s(self) -> float:
-        """Seconds in which any world was at work so far."""
+        """Return the seconds in which any world has been computing so far."""
         return self._pool.busy_s
 
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one control step.
 
         Raises:
-            SpecError: act has another shape, or a world's arrays do not fit what it said of them.
-            PluginError: The world raised, which calls for a reset, or its worker keeps dying.
+            SpecError: act has another shape, or a world's arrays do not fit its description.
+            PluginError: The world raised and needs a reset, or its worker keeps dying.
         """
         self._check(act)
         self._pool.write_act(act.detach().cpu().numpy())
-        before, self._obs = self._obs, {}  # whatever goes wrong now, the envs need a reset
+        before, self._obs = self._obs, {}  # after an error below, the envs need a reset
         lost = self._pool.command("step")
         step = self._read_step()
         _stay_where_cut(step, before)
@@ -143,12 +145,12 @@ class RemoteEnv(PooledEnv[RemotePool]):
         return step
 
     def demonstrate(self) -> Tensor:
-        """What the world's demonstrator does in every env, (B, A).
+        """Return the action of the world's demonstrator in every env, (B, A).
 
-        Zeros for a worker that is found lost; the step that follows says so.
+        Rows of a lost worker are zero; the next step reports the loss.
 
         Raises:
-            PluginError: The world has none, or was not reset.
+            PluginError: The world has no demonstrator, or was not reset.
         """
         self._demand_reset()
         lost = self._pool.command("demonstrate")
@@ -157,10 +159,10 @@ class RemoteEnv(PooledEnv[RemotePool]):
         return act
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> RemoteExpert:
-        """The world's demonstrator with noise; see ``RemoteExpert``.
+        """Return the world's demonstrator with noise; see ``RemoteExpert``.
 
         Raises:
-            PluginError: The world has none.
+            PluginError: The world has no demonstrator.
         """
         from robo_rl.env.remote.expert import RemoteExpert
 
@@ -206,7 +208,7 @@ class RemoteEnv(PooledEnv[RemotePool]):
 
 
 def _stay_where_cut(step: Step, before: dict[str, Tensor]) -> None:
-    """A step that did not take place has no successor: its ``next_obs`` is what it acted on."""
+    """Set ``next_obs`` of an invalid step to the observation before it."""
     cut = ~step.valid
     if cut.any():
         for name, part in step.next_obs.items():
@@ -214,7 +216,7 @@ def _stay_where_cut(step: Step, before: dict[str, Tensor]) -> None:
 
 
 def _cut(step: Step, before: dict[str, Tensor], ids: list[int], fresh: dict[str, Tensor]) -> None:
-    """Say that the envs ids were lost in this step, whatever they had written."""
+    """Mark the envs ids as lost in this step, and overwrite their output."""
     for name, obs in fresh.items():
         step.obs[name][ids] = obs[ids]
         step.next_obs[name][ids] = before[name][ids]
@@ -225,7 +227,7 @@ def _cut(step: Step, before: dict[str, Tensor], ids: list[int], fresh: dict[str,
 
 
 def _adapter(name: str) -> str:
-    """The name of an adapter of ours, or the whole path of one."""
+    """Return the name of a built-in adapter, or the absolute path of a custom one."""
     if name in adapters():
         return name
     if not name.endswith(".py"):
@@ -236,7 +238,7 @@ def _adapter(name: str) -> str:
 
 
 def _python(cfg: RemoteConfig) -> str:
-    """The interpreter to start a server in."""
+    """Return the interpreter for the server."""
     if cfg.python:
         return cfg.python
     if cfg.adapter not in interpreters.RECIPES:

@@ -1,4 +1,4 @@
-"""A remote world's own demonstrator, with noise in its actions.
+"""The demonstrator of a remote world, with noise in its actions.
 
 Shapes: B envs, A act_dim.
 """
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class RemoteExpert:
-    """Asks the worlds what to do; an ``Expert``.
+    """Requests actions from the worlds' demonstrators; an ``Expert``.
 
-    Gaussian noise is added to each element of the action and the sum limited as the env would.
+    Gaussian noise is added to each element of the action, and the sum is clipped to the limits.
 
     Args:
-        demonstrate: Gives the demonstrated actions (B, A) of B envs where they stand.
-        act_spec: Of those actions.
+        demonstrate: Returns the demonstrated actions (B, A) for the current states.
+        act_spec: Spec of the actions.
         generator: Source of the noise.
-        noise: Standard deviation of the noise, in halves of an element's range; in units of the
-            action where that has no limits.
+        noise: Standard deviation of the noise, relative to half of an element's range; in units
+            of the action for an element without limits.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class RemoteExpert:
         self._low, self._high = torch.tensor(low), torch.tensor(high)
 
     def reset(self, ids: Tensor) -> None:
-        """Nothing to tell: the worlds know which of their envs begin anew."""
+        """Do nothing; the worlds reset their demonstrators with their envs."""
 
     def act(self, view: Any) -> Tensor:
-        """The demonstrated action (B, A) where the envs stand now."""
-        del view  # they know it better
+        """Return the demonstrated action (B, A) for the current states."""
+        del view  # the worlds hold the state
         act = self._demonstrate()
         scale = self._noise * (self._high - self._low) / 2.0
         act = act + scale * torch.randn(act.shape, generator=self._generator)

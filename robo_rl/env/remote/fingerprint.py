@@ -1,4 +1,4 @@
-"""What the numbers of another interpreter's simulator depend on: the adapter, and what it uses."""
+"""Fingerprint of a simulator in another interpreter: the adapter and its dependencies."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ print(json.dumps(keep, sort_keys=True))
 
 
 def remote_fingerprint(adapter: str, python: str | None, *, own: bool) -> Fingerprint:
-    """Of an adapter, and of the distributions that it imports with what these require.
+    """Return the fingerprint of an adapter and of the distributions that it imports.
+
+    The requirements of these distributions are included.
 
     Args:
-        adapter: The name of one of ours, or the path of another.
-        python: The interpreter; None for a server that was started by others, of whose versions
-            nothing is known.
-        own: Whether it is not ours.
+        adapter: The name of a built-in adapter, or the path of a custom one.
+        python: The interpreter; None for a running server, whose versions are unknown.
+        own: Whether the adapter is a custom one.
 
     Raises:
-        DeviceError: The interpreter does not say what is in it.
+        DeviceError: The interpreter does not report its packages.
     """
     path = Path(adapter) if own else Path(serve.__file__).parent / f"{adapter}_world.py"
     sources = (str(path),) if own else ()

@@ -1,7 +1,7 @@
-"""Python interpreters of simulators that do not install beside ours: made, and found again.
+"""Creates and locates Python interpreters for simulators with conflicting dependencies.
 
 Each is a virtual environment in ``$ROBO_RL_ENVS`` or ``~/.local/share/robo-rl/envs``, with the pins
-of a recipe. A note in it, written last, says which recipe it was made by.
+of a recipe. A note in it, written last, records the recipe.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _ERROR_LINES = 5
 
 @dataclass(frozen=True)
 class InterpreterRecipe:
-    """What is in an interpreter.
+    """The content of an interpreter.
 
     Args:
-        pythons: Versions of Python that will do, the best first.
-        packages: What pip is to install, with its dependencies.
-        no_deps_packages: Packages that are installed without their dependencies.
-        import_checks: Modules that can be imported then.
+        pythons: Suitable versions of Python, the preferred one first.
+        packages: Packages that pip installs with their dependencies.
+        no_deps_packages: Packages that pip installs without dependencies, because pins conflict
+            or a dependency is not needed.
+        import_checks: Modules that must be importable afterwards.
     """
 
     pythons: tuple[str, ...]
@@ -42,7 +43,7 @@ class InterpreterRecipe:
 
 
 RECIPES = {
-    # Its own requirements ask for windows and keyboards; mujoco 3.10 changed mj_fullM.
+    # Its requirements include window and keyboard packages; mujoco 3.10 changed mj_fullM.
     "robosuite": InterpreterRecipe(
         pythons=("3.11", "3.10", "3.12"),
         packages=(
@@ -59,7 +60,7 @@ RECIPES = {
         no_deps_packages=(),
         import_checks=("numpy", "torch", "mujoco_warp"),
     ),
-    # Only this Python has its wheels.
+    # Wheels exist for this Python only.
     "isaaclab": InterpreterRecipe(
         pythons=("3.12",),
         packages=("isaaclab==3.0.0",),
@@ -70,7 +71,7 @@ RECIPES = {
 
 
 def interpreters_folder() -> Path:
-    """Where the interpreters are."""
+    """Return the folder of the interpreters."""
     if given := os.environ.get("ROBO_RL_ENVS"):
         return Path(given)
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
@@ -78,26 +79,26 @@ def interpreters_folder() -> Path:
 
 
 def find_interpreter(name: str) -> Path | None:
-    """The interpreter that was made by a recipe as it is now; None if there is none."""
+    """Return the interpreter of a recipe's current version; None if it is missing."""
     home = interpreters_folder() / name
     made = _made_by(home) == _described(RECIPES.get(name)) and _python_in(home).exists()
     return _python_in(home) if made else None
 
 
 def create_interpreter(name: str, base: str, say: Callable[[str], object]) -> Path:
-    """Make the interpreter of a recipe, unless it is there.
+    """Create the interpreter of a recipe, unless it exists.
 
     Args:
-        name: Of the recipe.
-        base: The Python to make it from; empty to look for one.
-        say: Told what is going on.
+        name: Name of the recipe.
+        base: The Python to create it from; empty to search for one.
+        say: Receives progress messages.
 
     Returns:
         The interpreter.
 
     Raises:
         PluginError: No such recipe.
-        DeviceError: No fitting Python, or pip failed.
+        DeviceError: No suitable Python, or pip failed.
     """
     if name not in RECIPES:
         raise PluginError(f"unknown environment '{name}'", hint=did_you_mean(name, RECIPES))
@@ -109,7 +110,7 @@ def create_interpreter(name: str, base: str, say: Callable[[str], object]) -> Pa
 
 @contextmanager
 def _locked(name: str, say: Callable[[str], object]) -> Generator[None]:
-    """One at a time; who waited finds what the other made."""
+    """Lock the recipe for one process; a process that waited finds the other's result."""
     file = interpreters_folder() / f".{name}.lock"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The workers of a ``RemoteEnv``: strangers of another interpreter, in a server.
+"""The worker pool of a ``RemoteEnv``: processes of a server in another interpreter.
 
 Shapes: B envs of all workers, A act_dim.
 """
@@ -16,26 +16,26 @@ from robo_rl.env.workers.pool import WorkerLoss, WorkerPool
 
 
 class RemotePool(WorkerPool[RemoteWorker]):
-    """B envs in some workers of a server.
+    """B envs in the workers of a server.
 
     Args:
         host: The server, closed with the pool.
-        adapter: Its name or path there, and ``kwargs`` for it.
-        kwargs: See ``adapter``.
+        adapter: Name or path of the adapter on the server.
+        kwargs: Arguments of the adapter.
         num_envs: B.
         num_workers: At most B.
-        patience: How long a worker may take.
+        patience: Time limits of a worker.
 
     Attributes:
-        world: What the worlds say of themselves, see ``Session`` in ``serve/session.py``.
-        busy_s: Seconds in which any world was at work.
+        world: Description of the worlds, see ``WorldSession`` in ``serve/session.py``.
+        busy_s: Seconds in which any world has been computing.
 
     Raises:
         RoboRlError: A worker does not start, or cannot make its world; see ``RemoteWorker``.
-        SpecError: Workers differ in their worlds.
+        SpecError: The workers' worlds differ.
     """
 
-    ends_a_restart = SpecError  # a server that is gone may be back at the next reset
+    ends_a_restart = SpecError  # a lost server may be available again at the next reset
     world: dict[str, Any]
 
     def __init__(
@@ -52,7 +52,7 @@ class RemotePool(WorkerPool[RemoteWorker]):
         super().__init__(f"remote env '{adapter}'", num_envs, num_workers, spawn, host.close)
 
     def write_act(self, act: Any) -> None:
-        """Hand over actions (B, A), a numpy array."""
+        """Write actions (B, A), a numpy array, to shared memory."""
         for worker, ids in zip(self._workers, self.ids, strict=True):
             worker.arrays["act"][...] = act[ids.start : ids.stop]
 

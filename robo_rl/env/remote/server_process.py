@@ -1,8 +1,8 @@
-"""The server of a ``RemoteEnv``: a private one in another interpreter, or one that runs already.
+"""The server of a ``RemoteEnv``: a private process in another interpreter, or a running server.
 
-A private server listens in a folder that only its owner can enter, and ends when we do: its
-standard input is a pipe that we hold. What it and its workers print lies in that folder, for errors
-to quote.
+A private server listens in a folder that only its owner can enter. It ends with this process,
+because its standard input is a pipe that this process holds. Its output and that of its workers is
+written to that folder, and errors quote it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NOT_THEIRS = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV")
 
 
 def server_command(python: str, *words: str) -> list[str]:
-    """The command line of a server in an interpreter."""
+    """Return the command line of a server in an interpreter."""
     return [python, str(Path(serve.__file__).parent), *words]
 
 
 def server_environment() -> dict[str, str]:
-    """Our environment variables, but for those that lead to our packages."""
+    """Return this process's environment variables, except those that lead to its packages."""
     return {name: value for name, value in os.environ.items() if name not in _NOT_THEIRS}
 
 
@@ -41,12 +41,12 @@ class RemoteServer:
     """A server to connect to; ``RemoteServer(socket=…)`` or ``RemoteServer(python=…)``.
 
     Args:
-        python: Interpreter to start a private server in.
-        socket: Where one listens already, which is then left running.
+        python: Interpreter for a private server.
+        socket: Socket of a running server, which keeps running afterwards.
 
     Raises:
         DeviceError: There is no such interpreter.
-        PluginError: The server does not start; or none listens there.
+        PluginError: The private server does not start, or no server listens at the socket.
     """
 
     def __init__(self, *, python: str = "", socket: str = "") -> None:
@@ -62,10 +62,10 @@ class RemoteServer:
                 raise
 
     def connect(self) -> JsonConnection:
-        """A new connection, and with it a new worker; a private server that ended is started anew.
+        """Return a new connection, which has its own worker; restart a private server that ended.
 
         Raises:
-            PluginError: Nothing listens, or we may not connect.
+            PluginError: No server listens, or the connection is not permitted.
         """
         if (
             self._folder is not None
@@ -85,7 +85,7 @@ class RemoteServer:
         return JsonConnection(sock)
 
     def output_tail(self, pid: int | None = None) -> str:
-        """The end of what a worker, or the server, printed; empty if nobody kept it."""
+        """Return the end of the output of a worker or the server; empty without a log."""
         if self._folder is None:
             return ""
         with suppress(OSError):
@@ -95,10 +95,10 @@ class RemoteServer:
         return ""
 
     def close(self) -> None:
-        """End a private server and all its workers; calling it twice is harmless."""
+        """End a private server and all its workers; a second call does nothing."""
         if self._process is not None:
             if self._process.stdin is not None:
-                self._process.stdin.close()  # which tells it to end
+                self._process.stdin.close()  # which makes it exit
             try:
                 self._process.wait(GRACE_S + _ENDS_S)
             except subprocess.TimeoutExpired:
@@ -109,7 +109,7 @@ class RemoteServer:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, folder: Path) -> None:
-        """Start the private server, and wait until its socket is there.
+        """Start the private server, and wait for its socket.
 
         Raises:
             DeviceError: There is no such interpreter.
@@ -143,7 +143,7 @@ def _popen(python: str, folder: Path) -> subprocess.Popen[bytes]:
                 stdout=log,
                 stderr=log,
                 env=server_environment(),
-                start_new_session=True,  # Ctrl-C is ours to handle
+                start_new_session=True,  # Ctrl-C is handled by this process
             )
     except OSError as error:
         raise DeviceError(

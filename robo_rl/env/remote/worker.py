@@ -1,6 +1,6 @@
-"""One worker of a ``RemoteEnv``: a connection, what its world is, and the memory that is shared.
+"""One worker of a ``RemoteEnv``: its connection, its world's description, and shared memory.
 
-Shapes: B envs of this worker. A command's number is in its answer.
+Shapes: B envs of this worker. Answers repeat the number of their command.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ERRORS = {"plugin": PluginError, "spec": SpecError, "config": ConfigError, "dev
 
 @dataclass(frozen=True)
 class WorkerTimeouts:
-    """How long a worker may take before it counts as lost.
+    """Time limits after which a worker counts as lost.
 
     Args:
-        start_s: For making its world.
-        step_s: For a command.
-        heartbeat_timeout_s: Between two signs of life during a command.
+        start_s: Time to make its world.
+        step_s: Time for a command.
+        heartbeat_timeout_s: Time between two heartbeats during a command.
     """
 
     start_s: float
@@ -43,16 +43,16 @@ class RemoteWorker:
     """A world of B envs in another process; a ``Worker``.
 
     Args:
-        host: Where to connect.
+        host: The server.
         request: ``adapter`` and ``kwargs``, ``num_envs`` (B), ``index`` of the first env among all.
-        patience: See ``Patience``.
+        patience: Time limits.
 
     Attributes:
-        arrays: What ``shared_arrays.fields`` says, in shared memory.
+        arrays: The arrays of ``shared_fields``, in shared memory.
         world_s: Seconds that its world took for the last command.
 
     Raises:
-        PluginError: It does not answer, or speaks another protocol.
+        PluginError: It does not answer, or has another protocol version.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class RemoteWorker:
         """Wait until the world is made; see ``Worker``.
 
         Raises:
-            WorkerLostError: It died or takes too long.
-            PluginError: It cannot make the world.
-            SpecError: What the world says of itself cannot be read.
+            WorkerLostError: The worker died or takes too long.
+            PluginError: The worker cannot make the world.
+            SpecError: The world's description is invalid.
             DeviceError: The simulator is not installed there, or there is too little memory.
         """
         try:
@@ -90,10 +90,10 @@ class RemoteWorker:
             raise
 
     def send(self, kind: str, seq: int, **arguments: Any) -> None:
-        """Give a command; see ``Worker``.
+        """Send a command; see ``Worker``.
 
         Raises:
-            RoboRlError: It is too long to be sent.
+            RoboRlError: The message is too long.
         """
         try:
             with suppress(OSError):
@@ -102,7 +102,7 @@ class RemoteWorker:
             raise self._blame(refusal.message) from None
 
     def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
-        """Wait for the answer to a command; once lost, a worker stays lost; see ``Worker``."""
+        """Wait for the answer to a command; a lost worker stays lost; see ``Worker``."""
         if self._lost is not None:
             return self._lost
         patience = self._patience
@@ -117,16 +117,16 @@ class RemoteWorker:
         return None
 
     def output_tail(self) -> str:
-        """The end of what it printed."""
+        """Return the end of its output."""
         return self._host.output_tail(self.pid)
 
     def close(self) -> None:
-        """Close its line, which tells it to end."""
+        """Close its connection, which makes it exit."""
         self.line.close()
         self.arrays = {}
 
     def terminate(self, deadline: float) -> None:
-        """Its server kills it if it does not end by itself soon."""
+        """Do nothing: the server kills the worker if it does not exit soon."""
 
     def _greet(self) -> None:
         hello = self._expect("hello", _HELLO_S, time.monotonic())
@@ -151,7 +151,7 @@ class RemoteWorker:
         return cast("dict[str, Any]", world)
 
     def _expect(self, kind: str, timeout_s: float, since: float) -> dict[str, Any]:
-        """The next answer, which must be of a kind; silence is allowed while a world starts."""
+        """Return the next answer of a kind; no heartbeat is required while a world starts."""
         answer = self._await(0, timeout_s, timeout_s, since)
         if isinstance(answer, WorkerLoss):
             words = self.output_tail()
@@ -190,7 +190,7 @@ class RemoteWorker:
                 return message
 
     def _blame(self, answer: Mapping[str, Any]) -> RoboRlError:
-        """What the other side refused, as an error of ours, with its traceback as a note."""
+        """Return the other side's error as a typed one, with its traceback as a note."""
         details = {name: answer.get(name) for name in ("expected", "found", "hint")}
         if answer.get("code") == "device":
             details["hint"] = "robo-rl env create makes an interpreter that has it"
@@ -202,5 +202,5 @@ class RemoteWorker:
 
 
 def _number(said: Any) -> float:
-    """What a stranger says, 0 where that is no number."""
+    """Return the received value as a number, 0 if it is none."""
     return float(said) if isinstance(said, int | float) and math.isfinite(said) else 0.0

@@ -1,1 +1,1 @@
-"""Pictures of simulated worlds."""
+"""Rendering of simulated worlds."""

@@ -1,7 +1,7 @@
-"""What the worlds look like: poses of cameras and lights, colours, where goals are shown.
+"""The looks of the worlds: poses of cameras and lights, colours, poses of mocap bodies.
 
-Shapes: B worlds, n of them that begin an episode. Drawn anew for a world at each of its resets,
-and a part of its state from then on.
+Shapes: B worlds, n of them that begin an episode. Looks are drawn for a world at each of its
+resets, and are then part of its state.
 """
 
 # mujoco ships no types.
@@ -28,14 +28,14 @@ _LIGHT = ("light_pos", "light_dir", "light_diffuse", "light_specular")
 
 
 class Appearance:
-    """The looks of B worlds, as the model has them until an episode begins.
+    """The looks of B worlds; those of the model until an episode begins.
 
     Args:
-        model: ``mujoco.MjModel`` that the worlds are of.
-        cfg: Jitter of cameras and lights.
-        randomized: Fields that domain randomisation draws; those that can be seen are looks.
+        model: ``mujoco.MjModel`` of the worlds.
+        cfg: Randomisation of cameras and lights.
+        randomized: Fields of the domain randomisation; the visible ones are looks.
         num_envs: B.
-        device: Where they are kept.
+        device: Device of the looks.
 
     Attributes:
         now: Name → (B, …).
@@ -70,13 +70,13 @@ class Appearance:
         generator: torch.Generator,
         copies: int = 1,
     ) -> None:
-        """The worlds ids (n,) begin an episode.
+        """Begin an episode in the worlds ids (n,).
 
         Args:
-            ids: Which.
+            ids: Indices of the worlds.
             goal: Name → (n, …), their goals.
-            fields: Name → (n, …), what domain randomisation drew for them.
-            generator: Of what is drawn here, once for ``copies`` worlds that follow each other.
+            fields: Name → (n, …), their randomised fields.
+            generator: Source of the looks, drawn once for ``copies`` consecutive worlds.
             copies: See ``generator``.
         """
         drawn = self._drawn(len(ids) // copies, generator)
@@ -88,19 +88,19 @@ class Appearance:
             self._show(ids, goal, len(ids))
 
     def rows(self, ids: Tensor | None) -> dict[str, Tensor]:
-        """Name → (n, …) of the worlds ids (n,); of all where None."""
+        """Return name → (n, …) of the worlds ids (n,); of all where None."""
         return self.now if ids is None else {k: v[ids] for k, v in self.now.items()}
 
     def snapshot(self) -> dict[str, Tensor]:
-        """A copy of them."""
+        """Return a copy of the looks."""
         return {name: value.clone() for name, value in self.now.items()}
 
     def check(self, snapshot: Mapping[str, Tensor]) -> None:
-        """Demand that a snapshot tells what domain randomisation drew that can be seen.
+        """Check that a snapshot has all visible randomised fields.
 
         Raises:
-            CheckpointError: It is of an env without cameras, or with other fields. Pictures would
-                show another world than the one that moves.
+            CheckpointError: It is of an env without cameras, or with other fields. Images would
+                not match the simulated world.
         """
         found = [name for name in snapshot if name in VISIBLE]
         if set(found) != set(self._randomized):
@@ -113,10 +113,10 @@ class Appearance:
             )
 
     def restore(self, snapshot: Mapping[str, Tensor], goal: Mapping[str, Tensor]) -> None:
-        """Put a snapshot back; what it lacks is as the model and the goals have it.
+        """Restore a snapshot; missing looks come from the model and the goals.
 
         Args:
-            snapshot: From ``snapshot``, or of an env without cameras: nothing; see ``check``.
+            snapshot: From ``snapshot``; empty for an env without cameras; see ``check``.
             goal: Name → (B, …).
         """
         for name, value in self._nominal.items():
@@ -126,7 +126,7 @@ class Appearance:
             self._show(torch.arange(num, device=self.now[MOCAP[0]].device), goal, num)
 
     def _show(self, ids: Tensor, goal: Mapping[str, Tensor], num: int) -> None:
-        """Put the mocap bodies of the worlds ids (n,) where their goals say."""
+        """Place the mocap bodies of the worlds ids (n,) at their goals."""
         bodies = {k: v[ids] for k, v in self.now.items() if k in BODY_POSES}
         told, own = ({k: v.cpu().numpy() for k, v in each.items()} for each in (goal, bodies))
         stand = mocap_markers(self._model, told, num, own)
@@ -134,7 +134,7 @@ class Appearance:
             self.now.setdefault(name, value.to(ids.device, copy=True))[ids] = value.to(ids.device)
 
     def _drawn(self, num: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Cameras and lights of num worlds, name → (num, …)."""
+        """Draw cameras and lights of num worlds, name → (num, …)."""
         fields = {name: _rows(self._nominal[name], num) for name in self._jittered}
         for camera, jitter in self._cameras.items():
             fields["cam_pos"][:, camera] += _within(jitter.pos_m, (num, 3), generator)
@@ -161,15 +161,15 @@ def _rows(value: Tensor, num: int) -> Tensor:
 
 
 def _within(limit: float, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Uniform within ± limit."""
+    """Draw uniformly within ± limit."""
     return limit * (2.0 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1.0)
 
 
 def _turned(limit_deg: float, num: int, generator: torch.Generator) -> Tensor:
-    """Quaternions (num, 4), wxyz, of rotation vectors uniform within ± limit about each axis."""
+    """Draw quaternions (num, 4), wxyz, from rotation vectors uniform within ± limit per axis."""
     return rotvec_to_quat(_within(math.radians(limit_deg), (num, 3), generator))
 
 
 def _rotated(vector: Tensor, quat: Tensor) -> Tensor:
-    """Vectors (n, 3) turned by unit quaternions (n, 4), wxyz."""
+    """Rotate vectors (n, 3) by unit quaternions (n, 4), wxyz."""
     return (quat_to_matrix(quat) @ vector[..., None])[..., 0]

@@ -1,6 +1,6 @@
-"""The pictures of a simulated env: what its worlds look like, and who draws them.
+"""The images of a simulated env: the looks of its worlds, and their renderer.
 
-Shapes: B worlds, n drawn ones, nq positions; pictures are (n, 3, height, width) uint8.
+Shapes: B worlds, n rendered ones, nq positions; images are (n, 3, height, width) uint8.
 """
 
 # mujoco ships no types.
@@ -27,19 +27,19 @@ from robo_rl.env.rendering.pool import RenderPool
 class CameraSet:
     """Cameras of B worlds.
 
-    A backend that draws on its own device does so; else a pool of processes draws with OpenGL.
+    A ``RenderingBackend`` renders on its own device; otherwise a process pool renders with OpenGL.
 
     Args:
         scene: ``MjSpec`` of the worlds.
         cfg: Settings, at least one camera.
-        backend: Of the worlds.
+        backend: Backend of the worlds.
         num_envs: B.
-        randomized: Fields that domain randomisation draws.
+        randomized: Fields of the domain randomisation.
 
     Raises:
-        ConfigError: The scene has no such camera, its jitter or that of a light cannot be drawn,
-            or the backend cannot draw that.
-        DeviceError: Nothing can be drawn on this machine.
+        ConfigError: The scene has no such camera, the randomisation of a camera or light is not
+            possible, or the backend cannot render the cameras.
+        DeviceError: This machine cannot render.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class CameraSet:
         )
 
     def start(self, qpos: Tensor, ids: Tensor | None = None) -> Pending:
-        """Begin to draw the worlds ids (n,), or all of them, at positions qpos (n, nq).
+        """Begin to render the worlds ids (n,), or all of them, at positions qpos (n, nq).
 
-        The picture of a world that is not finite is black.
+        The image of a non-finite world is black.
         """
         good = torch.isfinite(qpos).all(dim=1)
         whole = bool(good.all())
@@ -75,15 +75,15 @@ class CameraSet:
         return pending if whole else lambda: _blackened(pending(), ~good)
 
     def close(self) -> None:
-        """Free what draws."""
+        """Release the renderer."""
         self._renderer.close()
 
 
 def check_cameras(model: Any, cameras: Sequence[CameraItem]) -> None:
-    """Demand that a model has all of the cameras, and that their jitter can be drawn.
+    """Check that a model has all cameras, and that their randomisation is possible.
 
     Raises:
-        ConfigError: It has not; the names that it has are said.
+        ConfigError: A camera is missing or cannot be randomised; the error lists the known names.
     """
     known = [model.camera(i).name for i in range(model.ncam)]
     for camera in cameras:
@@ -96,10 +96,10 @@ def check_cameras(model: Any, cameras: Sequence[CameraItem]) -> None:
 
 
 def check_lights(model: Any, jitter: LightJitter) -> None:
-    """Demand that lights of a model which are to be moved or turned do not follow anything.
+    """Check that randomised lights of a model do not track a target.
 
     Raises:
-        ConfigError: One does.
+        ConfigError: A light does.
     """
     follows = np.flatnonzero(model.light_mode != mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
     if len(follows) and (jitter.pos_m or jitter.rotation_deg):

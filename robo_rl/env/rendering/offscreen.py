@@ -1,7 +1,7 @@
-"""OpenGL without a screen: which kind, how a model is drawn fast, and where goals are shown.
+"""Offscreen OpenGL: choice of the library, fast rendering settings, poses of mocap bodies.
 
-Shapes: n worlds. A missing or broken OpenGL may abort the process that tries it, so it is tried in
-processes of their own.
+Shapes: n worlds. A missing or broken OpenGL may abort the process that uses it, so separate
+processes test it.
 """
 
 # mujoco ships no types.
@@ -22,48 +22,48 @@ INSTALL = {
     "egl": "apt-get install libegl1 libgl1 libgl1-mesa-dri",
     "osmesa": "apt-get install libosmesa6",
 }
-"""Kind of OpenGL, the better first → how its library comes onto a machine that has none."""
+"""OpenGL library, in order of preference → command that installs it."""
 
 
 def opengl_backends() -> tuple[str, ...]:
-    """Kinds of OpenGL to try, the better first; the one that MUJOCO_GL names, if it is of these."""
+    """Return the OpenGL libraries to try, in order; only MUJOCO_GL's if it is one of them."""
     chosen = os.environ.get("MUJOCO_GL", "")
     return (chosen,) if chosen in INSTALL else tuple(INSTALL)
 
 
 def opengl_environment(kind: str) -> dict[str, str]:
-    """Environment variables of a process that draws with a kind of OpenGL."""
+    """Return the environment variables of a process that renders with this library."""
     env = {**os.environ, "MUJOCO_GL": kind}
     env.pop("PYOPENGL_PLATFORM", None)
     return env
 
 
 def no_opengl_message(problems: Mapping[str, str]) -> DeviceError:
-    """What to say where nothing can be drawn; problems is kind → what was wrong with it."""
+    """Return the error for a machine that cannot render; problems is library → problem."""
     reasons = ", ".join(f"{kind}: {problem}" for kind, problem in problems.items())
     return DeviceError(f"no offscreen OpenGL ({reasons})", hint=install_hint(next(iter(problems))))
 
 
 def install_hint(kind: str) -> str:
-    """What to install for a kind of OpenGL; for the best one where it is none of ours."""
+    """Return the package to install for a library; for the preferred one if it is unknown."""
     return INSTALL.get(kind, INSTALL["egl"])
 
 
 def last_line(said: str, otherwise: str) -> str:
-    """The last line of what a process said, which is what it died of."""
+    """Return the last line of a process's output, which holds its error."""
     return (said.strip().splitlines() or [otherwise])[-1][:200]
 
 
 def draw_fast(model: Any, width: int, height: int, samples: int = 0) -> None:
-    """Set a model to be drawn fast at a size; before its ``mujoco.Renderer`` is made.
+    """Set a model to render fast at a size, before its ``mujoco.Renderer`` is made.
 
-    Shadows cost seven times the rest on a CPU.
+    Shadows are disabled: on a CPU they cost seven times the rest.
 
     Args:
         model: ``mujoco.MjModel``.
-        width: Pixels.
-        height: Pixels.
-        samples: Of multisampling.
+        width: Image width in pixels.
+        height: Image height in pixels.
+        samples: Number of samples of multisampling.
     """
     model.vis.quality.shadowsize = 0
     model.vis.quality.offsamples = samples
@@ -76,14 +76,14 @@ def mocap_markers(
     num: int,
     fields: Mapping[str, NDArray[Any]] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Where mocap bodies stand: one that is named after a goal, where the goal says.
+    """Return the poses of the mocap bodies; a goal places the body of its name.
 
     Args:
         model: ``mujoco.MjModel``.
         goal: Name → (num, 3) position, m, (num, 4) quaternion, wxyz, or (num, 7) both.
         num: n.
         fields: ``body_pos`` and ``body_quat`` of the worlds, name → (n, nbody, …), where they
-            differ from the model's: of bodies that no goal places.
+            differ from the model's; used for bodies without a goal.
 
     Returns:
         Positions (n, nmocap, 3) and quaternions (n, nmocap, 4).

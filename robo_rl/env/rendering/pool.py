@@ -1,8 +1,8 @@
-"""Processes that draw the worlds of an env with OpenGL, spoken to all at once.
+"""A pool of processes that render the worlds of an env with OpenGL.
 
-Shapes: B worlds, n drawn at once, W workers, nq positions. States and pictures are in memory that
-all share; workers are told which rows of it are theirs. A worker that died or hangs ends the pool:
-no picture is ever handed out that was not drawn for the states it was asked for.
+Shapes: B worlds, n rendered at once, W workers, nq positions. States and images are in shared
+memory; each worker receives the range of its rows. A worker that dies or hangs ends the pool, so
+that every returned image belongs to the requested states.
 """
 
 # mujoco ships no types.
@@ -38,13 +38,13 @@ class RenderPool:
 
     Args:
         model: ``mujoco.MjModel`` of the worlds.
-        cameras: Whose pictures are drawn.
+        cameras: Cameras to render.
         num_envs: B.
-        looks: Names of what differs by world.
+        looks: Names of the looks that differ by world.
         cfg: Settings.
 
     Attributes:
-        kind: Of OpenGL, the one that works here.
+        kind: The OpenGL library that works on this machine.
 
     Raises:
         DeviceError: There is no OpenGL, or no memory.
@@ -82,17 +82,17 @@ class RenderPool:
 
     @property
     def pids(self) -> list[int]:
-        """Process id of each worker."""
+        """Return the process id of each worker."""
         return [worker.pid for worker in self._workers]
 
     def start(self, qpos: Tensor, looks: Mapping[str, Tensor]) -> Pending:
-        """Begin to draw n worlds at qpos (n, nq); see ``Renderer``.
+        """Begin to render n worlds at qpos (n, nq); see ``Renderer``.
 
         Raises:
             DeviceError: A worker is gone.
         """
         self._demand_open()
-        self._wait()  # for what nobody came to fetch
+        self._wait()  # for images that were not fetched
         num = len(qpos)
         self._arrays["qpos"][:num] = qpos.cpu().numpy()
         for name, value in looks.items():
@@ -119,7 +119,7 @@ class RenderPool:
         return {item: rows.to(device) for item, rows in copies.items()}
 
     def _wait(self) -> None:
-        """Wait for all that were asked; what is interrupted here is gone on with before more."""
+        """Wait for all requested workers; an interrupted wait continues before the next request."""
         while self._asked:
             self._await(self._asked[-1], self._number, self._cfg.timeout_s)
             self._asked.pop()
@@ -143,7 +143,7 @@ class RenderPool:
         )
 
     def _start(self, jobs: Sequence[RenderJob], memory: int) -> str:
-        """The first worker finds a kind of OpenGL that works, the others take the same."""
+        """Find an OpenGL library with the first worker, and start the others with the same one."""
         kind = self._begin_first(jobs[0], memory)
         for job in jobs[1:]:
             self._workers.append(RenderProcess(kind, job, memory))
@@ -170,7 +170,7 @@ class RenderPool:
 def _fields(
     model: Any, sights: Sequence[CameraView], num_envs: int, looks: Sequence[str], workers: int
 ) -> Fields:
-    """Layout of the memory, see ``Job``."""
+    """Return the layout of the memory, see ``RenderJob``."""
     fields: Fields = {
         "model": ((mujoco.mj_sizeModel(model),), "uint8"),
         "qpos": ((num_envs, model.nq), "float64"),

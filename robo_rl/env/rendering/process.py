@@ -1,4 +1,4 @@
-"""One process that draws, from the side of who asks: started, asked, awaited, ended."""
+"""One rendering process, from the parent's side: start, request, wait, end."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _MESSAGE_S = 10.0
 
 
 class RenderProcessLostError(Exception):
-    """A process died, hangs or failed, and how."""
+    """A process died, hangs or failed; the message gives the reason."""
 
 
 class RenderProcess:
-    """A fresh interpreter with our import path: nothing of our state, our ``__main__`` included.
+    """A fresh interpreter with the parent's import path, without the parent's ``__main__``.
 
     Args:
-        kind: Of OpenGL.
-        job: What it is told first.
-        memory: Descriptor of the memory that it shares.
+        kind: OpenGL library.
+        job: First message to the process.
+        memory: Descriptor of the shared memory.
     """
 
     def __init__(self, kind: str, job: RenderJob, memory: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel = PickleConnection(ours, _MESSAGE_S)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
-        # Threads of Mesa's own would share the cores with the other processes.
+        # Mesa's own threads would compete with the other processes for the cores.
         env = {"LP_NUM_THREADS": "0", **offscreen.opengl_environment(kind)}
         with theirs:
             self._process = start_interpreter(
@@ -47,27 +47,27 @@ class RenderProcess:
                 stdout=subprocess.DEVNULL,
                 stderr=self._said,
             )
-        with suppress(OSError):  # one that is dead is noticed when its answer is awaited
+        with suppress(OSError):  # the wait for its answer detects a dead process
             self._channel.send(job, memory)
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Return the process id."""
         return self._process.pid
 
     def request(self, number: int, start: int, stop: int) -> None:
-        """Have it draw the rows from start to stop."""
+        """Request images of the rows from start to stop."""
         with suppress(OSError):
             self._channel.send((number, start, stop))
 
     def wait(self, number: int, limit_s: float, progress: Callable[[], int]) -> None:
-        """Wait for its answer to a number; every row that it draws extends the time.
+        """Wait for the answer to a request; every rendered row extends the time.
 
-        Time is counted in waits that were in vain, for a clock goes on while all of us are
+        The time limit counts unsuccessful waits, because a clock advances while all processes are
         suspended.
 
         Raises:
-            RenderProcessLostError: It died, hangs or failed.
+            RenderProcessLostError: The process died, hangs or failed.
         """
         patience_s = min(1.0, limit_s / 4)
         seen, silent_s = progress(), 0.0
@@ -78,17 +78,17 @@ class RenderProcess:
                 raise RenderProcessLostError(f"no picture for {limit_s:g} s")
 
     def close(self) -> None:
-        """Tell it to end."""
+        """Close its channel, which makes it exit."""
         self._channel.close()
 
     def terminate(self, deadline: float = -math.inf) -> None:
-        """See to it that it has ended by then, by SIGKILL if need be: that ends a stopped one."""
+        """Wait for its end until the deadline, then send SIGKILL, which also ends a stopped one."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
         self._process.kill()
         self._channel.close()
         self._said.close()
-        with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel
+        with suppress(subprocess.TimeoutExpired):  # the process hangs in the kernel
             self._process.wait(timeout=_CLOSE_GRACE_S)
 
     def _has_answered(self, number: int, patience_s: float) -> bool:
@@ -103,7 +103,7 @@ class RenderProcess:
         return answered == number
 
     def _fate(self) -> str:
-        """What became of it, whose channel is closed."""
+        """Return why the process ended, after its channel has closed."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1.0)
         code = self._process.returncode

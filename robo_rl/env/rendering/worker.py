@@ -1,7 +1,7 @@
-"""A process that draws: rows of states in, pictures out, through memory that it shares.
+"""A rendering process: renders rows of states to images, through shared memory.
 
-Shapes: B rows, nq positions. It is told (number, start, stop), draws these rows and answers
-(number, None), or (number, what went wrong). Imports no torch, so that it starts fast.
+Shapes: B rows, nq positions. It receives (number, start, stop), renders these rows and answers
+(number, None), or (number, problem). It imports no torch, so that it starts fast.
 """
 
 # mujoco ships no types.
@@ -21,11 +21,11 @@ from robo_rl.env.serve.shared_arrays import Fields, arrays_in
 from robo_rl.env.workers.channel import PickleConnection
 
 READY = 0
-"""The number of the first answer, after a first picture."""
+"""The number of the first answer, sent after a first image."""
 
 
 class CameraView(NamedTuple):
-    """A camera, the item that its pictures are, and their size in pixels."""
+    """A camera, its item of the observation, and the image size in pixels."""
 
     camera: str
     item: str
@@ -34,14 +34,14 @@ class CameraView(NamedTuple):
 
 
 class RenderJob(NamedTuple):
-    """What a worker is told first, with the descriptor of the memory.
+    """The first message to a worker; the descriptor of the memory comes with it.
 
     Args:
-        views: What is drawn of every row.
+        views: Cameras to render for every row.
         fields: Layout of the memory: ``model``, the bytes of a ``mujoco.MjModel``, which may be
             too many for a message; ``qpos`` (B, nq), ``look.<name>`` (B, …), ``picture.<item>``
-            (B, 3, height, width), ``progress`` (workers,), which a worker counts up with every row.
-        worker: Index of this one.
+            (B, 3, height, width), ``progress`` (workers,), which a worker increments per row.
+        worker: Index of this worker.
     """
 
     views: tuple[CameraView, ...]
@@ -51,14 +51,14 @@ class RenderJob(NamedTuple):
 
 def main(fd: int) -> None:
     """Serve over the socket fd until it closes."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # both are the parent's to handle: it closes us
+    for each in (signal.SIGINT, signal.SIGTERM):  # the parent handles both, and closes the socket
         signal.signal(each, signal.SIG_IGN)
     channel = PickleConnection(socket.socket(fileno=fd))
     job, memory = _heard(channel)
     assert memory is not None
     painter = RowRenderer(job, arrays_in(memory, job.fields))
     os.close(memory)
-    painter.draw(range(1))  # compiles shaders, and shows that there is an OpenGL
+    painter.draw(range(1))  # compiles shaders and tests OpenGL
     answer: tuple[int, str | None] = (READY, None)
     while True:
         (number, start, stop), _ = _heard(channel, answer)
@@ -66,7 +66,7 @@ def main(fd: int) -> None:
 
 
 def _heard(channel: PickleConnection, answer: tuple[int, str | None] | None = None) -> Any:
-    """What comes after an answer to what came before, and the descriptor with it."""
+    """Send an answer, and return the next message with its descriptor."""
     try:
         if answer is not None:
             channel.send(answer)
@@ -84,10 +84,10 @@ def _problem(painter: RowRenderer, rows: Sequence[int]) -> str | None:
 
 
 class RowRenderer:
-    """Draws rows of the memory.
+    """Renders rows of the memory.
 
     Args:
-        job: What to draw.
+        job: The job.
         arrays: The memory.
     """
 
@@ -105,7 +105,7 @@ class RowRenderer:
         self._renderers = {size: self._renderer(*size) for size in sizes}
 
     def draw(self, rows: Sequence[int]) -> None:
-        """Draw what the cameras see in each of the rows."""
+        """Render all cameras for each of the rows."""
         import mujoco
 
         for row in rows:
@@ -120,7 +120,7 @@ class RowRenderer:
             self._progress[self._worker] += 1
 
     def _home(self, name: str) -> Any:
-        """The array of the model or of its data that a look is written to."""
+        """Return the array of the model or of its data that holds a look."""
         return getattr(self._data if name in MOCAP else self._model, name)
 
     def _renderer(self, width: int, height: int) -> Any:

@@ -1,4 +1,4 @@
-"""Adapters, the files that make worlds: how they are found, and what helps to write them."""
+"""Loading of adapters, the files that make worlds, and helper functions for them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def adapters() -> list[str]:
-    """Names of the adapters that lie beside this file."""
+    """Return the names of the adapters in this folder."""
     files = (name for name in os.listdir(_HERE) if name.endswith("_world.py"))
     return sorted(name[: -len("_world.py")] for name in files)
 
 
 def load_adapter(name: str) -> Any:
-    """The module behind a name, or behind the path of a Python file.
+    """Return the module of an adapter, given its name or the path of a Python file.
 
     Raises:
         RequestError: There is none, or it has no function that makes a world.
@@ -37,7 +37,7 @@ def load_adapter(name: str) -> Any:
 
 
 def flatten_obs(groups: Mapping[str, Any]) -> dict[str, Any]:
-    """Torch observations as numpy copies, float32 or uint8: name → (B, …), name_term of a dict."""
+    """Copy torch observations to numpy, float32 or uint8: name → (B, …); dicts give name_term."""
     found: dict[str, Any] = {}
     for name, group in groups.items():
         terms = group.items() if isinstance(group, dict) else [("", group)]
@@ -49,7 +49,7 @@ def flatten_obs(groups: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def obs_specs(obs: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``world`` says of observations (B, …)."""
+    """Return the description of observations (B, …) for ``world``."""
     return {
         name: {"shape": list(part.shape[1:]), "dtype": str(part.dtype)}
         for name, part in obs.items()

@@ -1,4 +1,4 @@
-"""One end of a connection between a run and a simulator's interpreter: JSON in frames.
+"""One end of a connection between a run and a simulator's interpreter: framed JSON.
 
 A frame is its length in 4 bytes, then a JSON object with a ``kind``.
 """
@@ -23,12 +23,12 @@ _MESSAGE_S = 10.0
 
 
 class RequestError(Exception):
-    """What the other side is to be told.
+    """An error that is reported to the other side.
 
     Args:
         code: ``plugin``, ``spec``, ``config`` or ``device``: the kind of error that it becomes.
         problem: One clause.
-        details: ``expected``, ``found``, ``hint``, ``trace``, as far as there are any.
+        details: Any of ``expected``, ``found``, ``hint``, ``trace``.
     """
 
     def __init__(self, code: str, problem: str, **details: Any) -> None:
@@ -41,8 +41,8 @@ class JsonConnection:
     """One end of a connection that carries JSON objects; several threads may send.
 
     Args:
-        sock: Connected stream socket of the Unix family; closed with the line.
-        timeout_s: How long one message may take on its way once it has begun; None for ever.
+        sock: Connected stream socket of the Unix family; closed with the connection.
+        timeout_s: Time limit of one message once it has begun; None for no limit.
     """
 
     max_frame = MAX_FRAME
@@ -55,7 +55,7 @@ class JsonConnection:
         self._room.register(sock, select.POLLOUT)
 
     def send(self, message: Any, fd: int | None = None) -> None:
-        """Send an object, with a file descriptor if need be.
+        """Send an object, with an optional file descriptor.
 
         Raises:
             RequestError: It is too long, or not JSON.
@@ -69,11 +69,11 @@ class JsonConnection:
             self._sock.sendall(packet)
 
     def receive(self) -> tuple[Any, int | None]:
-        """Wait for an object; the second is the descriptor that came with it, now ours to close.
+        """Wait for an object; return it with its file descriptor or None. The caller closes it.
 
         Raises:
             EOFError: The other end is gone.
-            OSError: Likewise, or it stopped in mid-frame, or announced too long a one.
+            OSError: The other end is gone, stopped within a frame, or announced too long a frame.
             RequestError: The frame holds no message; the next one may.
         """
         self._poll.poll()
@@ -90,23 +90,23 @@ class JsonConnection:
                 os.close(extra)
 
     def poll(self, timeout_s: float) -> bool:
-        """Whether a message, or the news that the other end is gone, arrives in time."""
+        """Return whether a message, or the end of the connection, arrives in time."""
         return bool(self._poll.poll(timeout_s * 1000))
 
     def has_room(self) -> bool:
-        """Whether a short message can be sent at once, as the other end does listen."""
+        """Return whether a short message can be sent at once."""
         return bool(self._room.poll(0))
 
     def close(self) -> None:
-        """Close this end; calling it twice is harmless."""
+        """Close this end; a second call does nothing."""
         self._sock.close()
 
     def encode(self, message: Any) -> bytes:
-        """An object as it is sent behind its length."""
+        """Return an object as the bytes after the length."""
         return to_json(message)
 
     def decode(self, data: bytes) -> Any:
-        """The object again."""
+        """Return the object of these bytes."""
         return _from_json(data)
 
     def _exactly(self, size: int) -> bytes:
@@ -122,7 +122,7 @@ class JsonConnection:
 
 
 def to_json(message: Mapping[str, Any]) -> bytes:
-    """A message as it is sent behind its length.
+    """Return a message as the bytes after the length.
 
     Raises:
         RequestError: It is too long, or not JSON.

@@ -1,7 +1,7 @@
 """Isaac Lab 3.x: manager-based and direct envs, on Newton without Isaac Sim, or in Isaac Sim.
 
 ``robo-rl env create isaaclab`` makes the interpreter. Observation groups keep their names; actions
-have the limits of the env's action space, where it has any; no metrics.
+have the limits of the env's action space, if it has any; there are no metrics.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-_SERVE: Any = importlib.import_module("robo_rl_serve")  # this folder's name there
+_SERVE: Any = importlib.import_module("robo_rl_serve")  # this folder's name in the simulator
 
 
 def make_all(
@@ -22,14 +22,14 @@ def make_all(
     device: str = "cuda:0",
     overrides: Sequence[str] = (),
 ) -> IsaacLabEnvs:
-    """B envs of one task.
+    """Return B envs of one task.
 
     Args:
         num_envs: B.
         task: A registered Gymnasium id.
         physics: Isaac Lab's name of the engine; ``newton_mjwarp`` needs no Isaac Sim,
             ``isaacsim_physx`` starts it.
-        device: Where the simulation runs.
+        device: Device of the simulation.
         overrides: Further settings as ``key=value``, see ``isaaclab_tasks.utils.parse_env_cfg``.
     """
     gym = importlib.import_module("gymnasium")
@@ -45,14 +45,14 @@ def make_all(
 
 
 class IsaacLabEnvs:
-    """The envs, which reset themselves and leave what an episode ended in in ``final_obs``."""
+    """The envs; they reset themselves, with an episode's last observation in ``final_obs``."""
 
     def __init__(self, env: Any, launched: Any) -> None:
         self._env, self._launched = env, launched
         self._torch = importlib.import_module("torch")
         obs = self.reset(None)
         space = env.single_action_space
-        self.step(np.zeros((env.num_envs, *space.shape), np.float32))  # kernels compile now
+        self.step(np.zeros((env.num_envs, *space.shape), np.float32))  # compiles the kernels
         limited = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
         limits = {"low": space.low.tolist(), "high": space.high.tolist()} if limited else {}
         self.world: dict[str, Any] = {
@@ -65,12 +65,12 @@ class IsaacLabEnvs:
         }
 
     def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
-        """Start every env anew; the first seed stands for all, whose streams are one."""
+        """Start a new episode in every env; the first seed seeds their common random stream."""
         with self._torch.no_grad():
             return _SERVE.flatten_obs(self._env.reset(seed=seeds[0] if seeds else None)[0])
 
     def restart(self, ids: Any) -> dict[str, Any]:
-        """Start the envs ids (n,) anew; groups of observations with a history begin with zeros."""
+        """Start a new episode in the envs ids (n,); observation histories begin with zeros."""
         env = self._env
         rows = self._torch.as_tensor(ids, dtype=self._torch.int32, device=env.device)
         env._reset_idx(rows)
@@ -80,8 +80,8 @@ class IsaacLabEnvs:
         return _SERVE.flatten_obs(manager.compute() if manager else env._compute_observations())
 
     def step(self, act: Any) -> dict[str, Any]:
-        """One control step."""
-        with self._torch.no_grad():  # in inference mode tasks could not reset what they made here
+        """Take one control step."""
+        with self._torch.no_grad():  # in inference mode, tasks could not reset their tensors
             obs, rew, ended, cut, extras = self._env.step(self._torch.from_numpy(act))
         obs, terminated, truncated = _SERVE.flatten_obs(obs), ended.cpu().numpy(), cut.cpu().numpy()
         over, next_obs = terminated | truncated, obs
@@ -100,6 +100,6 @@ class IsaacLabEnvs:
         }
 
     def close(self) -> None:
-        """Free the simulation, and what was launched for it."""
+        """Release the simulation and its app."""
         self._env.close()
         self._launched.__exit__(None, None, None)

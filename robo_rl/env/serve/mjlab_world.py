@@ -1,7 +1,7 @@
-"""mjlab's tasks: manager-based envs on MuJoCo Warp, on a GPU or, few of them, on the CPU.
+"""mjlab's tasks: manager-based envs on MuJoCo Warp, on a GPU or, for a few envs, on the CPU.
 
 ``robo-rl env create mjlab`` makes the interpreter. Observation groups keep their names; actions
-have no limits; no metrics.
+have no limits; there are no metrics.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-_SERVE: Any = importlib.import_module("robo_rl_serve")  # this folder's name there
+_SERVE: Any = importlib.import_module("robo_rl_serve")  # this folder's name in the simulator
 
 
 def make_all(num_envs: int, task: str = "Mjlab-Lift-Cube-Yam", device: str = "") -> MjlabEnvs:
-    """B envs of one task.
+    """Return B envs of one task.
 
     Args:
         num_envs: B.
         task: A registered name, for example ``Mjlab-Velocity-Flat-Unitree-Go1``.
-        device: ``cpu`` or ``cuda:0``; a GPU, if there is one, where nothing is said.
+        device: ``cpu`` or ``cuda:0``; empty selects a GPU if there is one.
     """
     torch = importlib.import_module("torch")
     _define_missing_operators(torch)
@@ -39,13 +39,13 @@ def make_all(num_envs: int, task: str = "Mjlab-Lift-Cube-Yam", device: str = "")
 
 
 class MjlabEnvs:
-    """The envs, without mjlab's own resets: these would hide what an episode ended in."""
+    """The envs without mjlab's automatic resets, which would hide an episode's last observation."""
 
     def __init__(self, env: Any, torch: Any) -> None:
         self._env, self._torch = env, torch
         obs = self.reset(None)
         size = int(env.action_manager.total_action_dim)
-        self.step(np.zeros((env.num_envs, size), np.float32))  # kernels compile now
+        self.step(np.zeros((env.num_envs, size), np.float32))  # compiles the kernels
         self.world: dict[str, Any] = {
             "obs": _SERVE.obs_specs(obs),
             "act": {"shape": [size]},
@@ -56,16 +56,16 @@ class MjlabEnvs:
         }
 
     def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
-        """Start every env anew; the first seed stands for all, whose streams are one."""
+        """Start a new episode in every env; the first seed seeds their common random stream."""
         return _SERVE.flatten_obs(self._env.reset(seed=seeds[0] if seeds else None)[0])
 
     def restart(self, ids: Any) -> dict[str, Any]:
-        """Start the envs ids (n,) anew."""
+        """Start a new episode in the envs ids (n,)."""
         rows = self._torch.as_tensor(ids, dtype=self._torch.int64, device=self._env.device)
         return _SERVE.flatten_obs(self._env.reset(env_ids=rows)[0])
 
     def step(self, act: Any) -> dict[str, Any]:
-        """One control step."""
+        """Take one control step."""
         successor, rew, terminated, truncated, _ = self._env.step(self._torch.from_numpy(act))
         next_obs = _SERVE.flatten_obs(successor)
         ended, cut = terminated.cpu().numpy(), truncated.cpu().numpy()
@@ -80,13 +80,13 @@ class MjlabEnvs:
         return {**step, "obs": obs}
 
     def close(self) -> None:
-        """Free the simulation."""
+        """Release the simulation."""
         self._env.close()
 
 
 def _define_missing_operators(torch: Any) -> None:
-    """Let torchvision be imported, as mjlab demands, beside a torch that it was not built for."""
-    with suppress(RuntimeError):  # it is there
+    """Define operators so that mjlab can import a torchvision built for another torch."""
+    with suppress(RuntimeError):  # it is already defined
         library = torch.library.Library("torchvision", "DEF")
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _KEPT.append(library)

@@ -1,7 +1,7 @@
-"""A point that is pushed over a plane to a mark: a world for trying out a connection.
+"""A point mass that is pushed over a plane to a target: a world for testing a connection.
 
-Shapes: B envs. ``state`` (B, 6) has position (m), velocity (m/s) and mark (m), each with two axes;
-actions (B, 2) are accelerations in m/s².
+Shapes: B envs. ``state`` (B, 6) has position (m), velocity (m/s) and target (m), each with two
+axes; actions (B, 2) are accelerations in m/s².
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _NAMES = [f"{part}_{axis}" for part in ("pos", "vel", "mark") for axis in "xy"]
 
 
 def make_all(num_envs: int, max_episode_steps: int = 100) -> PointMass:
-    """B points."""
+    """Return B point masses."""
     return PointMass(num_envs, max_episode_steps)
 
 
 class PointMass:
-    """The points; an env's marks come from a random stream of its own."""
+    """The point masses; each env draws its targets from its own random stream."""
 
     def __init__(self, num_envs: int, max_episode_steps: int) -> None:
         self.world: dict[str, Any] = {
@@ -38,20 +38,20 @@ class PointMass:
         self._rngs = [np.random.default_rng(i) for i in range(num_envs)]
 
     def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
-        """Put every point at rest in the middle, and draw it a mark."""
+        """Put every point at rest at the origin, and draw its target."""
         if seeds is not None:
             self._rngs = [np.random.default_rng(seed) for seed in seeds]
         return self.restart(np.arange(len(self._rngs)))
 
     def restart(self, ids: Any) -> dict[str, Any]:
-        """The same for the points ids (n,)."""
+        """Put the points ids (n,) at rest at the origin, and draw their targets."""
         self._state[ids], self._steps[ids] = 0.0, 0
         for i in ids:
             self._state[i, 4:] = self._rngs[i].uniform(-1.0, 1.0, 2)
         return {"state": self._state.copy()}
 
     def step(self, act: Any) -> dict[str, Any]:
-        """Accelerate for one period."""
+        """Apply the accelerations for one period."""
         self._state[:, 2:4] += _DT_S * act
         self._state[:, :2] += _DT_S * self._state[:, 2:4]
         self._steps += 1
@@ -70,6 +70,6 @@ class PointMass:
         }
 
     def demonstrate(self) -> Any:
-        """Towards the mark, critically damped."""
+        """Return the accelerations of a critically damped controller towards the target."""
         pos, vel, mark = np.split(self._state, 3, axis=1)
         return np.clip(4.0 * (mark - pos) - 4.0 * vel, -1.0, 1.0)

@@ -24,13 +24,13 @@ def make_one(
     terminate_on_success: bool = True,
     **kwargs: Any,
 ) -> RobosuiteEnv:
-    """One env.
+    """Return one env.
 
     Args:
-        index: Of the env among all, of no account here: sizes of objects are drawn once, alike in
-            all envs; their poses at every reset.
-        task: robosuite's name.
-        robot: Likewise.
+        index: Index of the env among all; unused, because object sizes are drawn once and are
+            equal in all envs. Object poses are drawn at every reset.
+        task: robosuite's name of the task.
+        robot: robosuite's name of the robot.
         max_episode_steps: Time limit in control steps.
         keys: Observations, by robosuite's names.
         terminate_on_success: Whether success ends an episode.
@@ -54,7 +54,7 @@ def make_one(
 
 
 class RobosuiteEnv:
-    """A robosuite env under the names that the server knows."""
+    """A robosuite env with the interface of the server."""
 
     def __init__(
         self, env: Any, keys: list[str], steps: int, ends: bool, demonstrator: Any
@@ -63,7 +63,7 @@ class RobosuiteEnv:
         self._demonstrator = demonstrator
         self._obs = env.reset()
         self._upright = self._obs["robot0_eef_quat"]
-        env.step(np.zeros(env.action_dim))  # numba compiles now
+        env.step(np.zeros(env.action_dim))  # triggers numba's compilation
         low, high = env.action_spec
         self.world: dict[str, Any] = {
             "obs": {
@@ -84,7 +84,7 @@ class RobosuiteEnv:
         self._steps = 0
 
     def reset(self, seed: int | None) -> dict[str, Any]:
-        """Start an episode; all that draws shares the generator that is seeded."""
+        """Start an episode; the seeded generator is the only source of randomness."""
         if seed is not None:
             fresh = np.random.default_rng(seed)
             self._env.rng.bit_generator.state = fresh.bit_generator.state
@@ -92,7 +92,7 @@ class RobosuiteEnv:
         return self._kept()
 
     def step(self, act: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, float]]:
-        """One control step."""
+        """Take one control step."""
         self._obs, rew, _, _ = self._env.step(act)
         self._steps += 1
         success = bool(self._env._check_success())
@@ -101,30 +101,30 @@ class RobosuiteEnv:
         return self._kept(), float(rew), terminated, truncated, {"success": float(success)}
 
     def demonstrate(self) -> Any:
-        """What the task's demonstrator does from here."""
+        """Return the action of the task's demonstrator for the current state."""
         return self._demonstrator(self._env, self._obs, self._upright)
 
     def close(self) -> None:
-        """Free the simulation."""
+        """Release the simulation."""
         self._env.close()
 
     def _kept(self) -> dict[str, Any]:
-        """Pictures as they are, numbers as float32."""
+        """Return images unchanged, and numbers as float32."""
         parts = {key: np.asarray(self._obs[key]) for key in self._keys}
         return {k: p if p.dtype == np.uint8 else p.astype(np.float32) for k, p in parts.items()}
 
 
 def _lift(env: Any, obs: Any, upright: Any) -> Any:
-    """Lift's demonstrator, a function of the state: over the cube, down, close, up.
+    """Return the action of Lift's demonstrator: above the cube, down, close, up.
 
     Args:
-        env: Whose controller moves the hand by 5 cm and turns it by half a radian in a step, where
-            an element of the action is 1.
+        env: Its controller moves the hand by 5 cm and rotates it by half a radian per step,
+            where an element of the action is 1.
         obs: robosuite's observation.
-        upright: (4,) xyzw, how the hand is to be held.
+        upright: (4,) xyzw, orientation of the hand to hold.
     """
     gap, grip = obs["cube_pos"] - obs["robot0_eef_pos"], -1.0
-    near = 0.02 if gap[2] < -0.03 else 0.03  # between the fingers there is room to be off
+    near = 0.02 if gap[2] < -0.03 else 0.03  # the fingers leave room for an offset
     if env._check_grasp(gripper=env.robots[0].gripper, object_geoms=env.cube):
         move, grip = np.array([0.0, 0.0, 0.05]), 1.0
     elif np.linalg.norm(gap[:2]) > near:
@@ -138,7 +138,7 @@ def _lift(env: Any, obs: Any, upright: Any) -> Any:
 
 
 def _rotation(start: Any, end: Any) -> Any:
-    """The small rotation vector (3,) from one quaternion xyzw to another, twice the vector part."""
+    """Return the small rotation vector (3,) between quaternions xyzw: twice the vector part."""
     v, w = -start[:3], start[3]
     vector = end[3] * v + w * end[:3] + np.cross(end[:3], v)
     return 2.0 * vector * np.sign(end[3] * w - end[:3] @ v)

@@ -1,4 +1,4 @@
-"""Listens, and has a process for each connection."""
+"""A server that forks one process per connection."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ GRACE_S = 2.0
 
 
 class WorldServer:
-    """Listens, and has a process for each connection, which it ends when the connection is.
+    """Listens on a socket and forks one process per connection; it ends with the connection.
 
     Args:
-        path: Of the socket, which only its owner may connect to; it appears when all is ready.
-        log_dir: Where each process writes what it prints, in ``PID.log``; empty for nowhere.
-        private: Whether to end with whatever holds our standard input, logs and all.
+        path: Path of the socket, accessible to its owner only; it appears when the server is
+            ready.
+        log_dir: Folder for each process's output, in ``PID.log``; empty for none.
+        private: Whether the server ends when its standard input closes, and removes its logs.
     """
 
     def __init__(self, path: str, log_dir: str, *, private: bool) -> None:
@@ -48,7 +49,7 @@ class WorldServer:
             self._poll.register(0, select.POLLIN)
 
     def run(self) -> None:
-        """Until interrupted."""
+        """Serve until interrupted."""
         try:
             while self._turn():
                 pass
@@ -66,7 +67,7 @@ class WorldServer:
                 shutil.rmtree(self._log_dir, ignore_errors=True)  # its owner may be dead
 
     def _await_all(self) -> None:
-        """Until all worlds are closed, whose clients are gone, or have had time for it."""
+        """Wait until the processes of closed connections have ended, up to a time limit."""
         deadline = time.monotonic() + GRACE_S
         while self._lines and time.monotonic() < deadline:
             self._reap()
@@ -77,7 +78,7 @@ class WorldServer:
         ready = dict(self._poll.poll(max(0.0, min(waits)) * 1000 if waits else None))
         if self._private and 0 in ready:
             return False
-        for pid, sock in self._lines.items():  # first, as descriptors are given to new ones below
+        for pid, sock in self._lines.items():  # before new connections reuse descriptors
             if sock.fileno() in ready:
                 self._poll.unregister(sock)
                 self._deadlines[pid] = time.monotonic() + GRACE_S
@@ -95,7 +96,7 @@ class WorldServer:
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # too many open files, or they have gone again
+        except OSError:  # too many open files, or the client is gone
             return
         try:
             pid = os.fork() if _is_ours(sock) else None
@@ -107,23 +108,23 @@ class WorldServer:
         if pid == 0:
             self._become(sock)
         self._lines[pid] = sock
-        self._poll.register(sock, 0)  # tells of nothing but that the other end is gone
+        self._poll.register(sock, 0)  # reports only that the other end is gone
 
     def _become(self, sock: socket.socket) -> None:
-        """What the new process does, from here to its end."""
+        """Serve the connection in the new process, until the process exits."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles Ctrl-C
             self._listener.close()
             for other in self._lines.values():
                 other.close()
             self._redirect()
             serve_connection(
                 JsonConnection(sock, timeout_s=None)
-            )  # the client may listen to others first
+            )  # the client may read from other workers first
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -140,7 +141,7 @@ class WorldServer:
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
             out: Any = sys.stdout
-            out.reconfigure(line_buffering=True)  # a crash would lose the rest
+            out.reconfigure(line_buffering=True)  # a crash would lose buffered output
 
     def _reap(self) -> None:
         for pid in list(self._lines):
@@ -157,7 +158,7 @@ class WorldServer:
 
 
 def _listen(path: str) -> socket.socket:
-    """A socket that appears under its name when it can be connected to, for its owner alone."""
+    """Return a listening socket; its path appears once it accepts connections of its owner."""
     if os.path.exists(path):
         sys.exit(f"{path} exists")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -174,7 +175,7 @@ def _listen(path: str) -> socket.socket:
 
 
 def _is_ours(sock: socket.socket) -> bool:
-    """Whether the other end belongs to our user, where the system tells."""
+    """Return whether the other end belongs to the same user, where the system reports it."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -182,10 +183,10 @@ def _is_ours(sock: socket.socket) -> bool:
 
 
 def exit_description(code: int) -> str:
-    """How a process ended, by its exit status, or by the negative of the signal that killed it."""
+    """Describe how a process ended, from its exit status or its negative signal number."""
     if code >= 0:
         return f"it exited with {code}"
-    names = {each.value: each.name for each in signal.Signals}  # but for the real-time ones
+    names = {each.value: each.name for each in signal.Signals}  # except the real-time signals
     return f"it was killed by {names.get(-code, f'signal {-code}')}"
 
 
@@ -199,5 +200,5 @@ def main() -> None:
     parser.add_argument("--log-dir", default="", help="folder for what the worlds print")
     parser.add_argument("--private", action="store_true", help="end when standard input does")
     args = parser.parse_args()
-    sys.argv[1:] = []  # simulators have been seen to parse them
+    sys.argv[1:] = []  # some simulators parse them
     WorldServer(args.socket, args.log_dir, private=args.private).run()

@@ -1,4 +1,4 @@
-"""What is done for one connection: a world is made, given memory, and stepped."""
+"""One connection's session: makes a world, attaches memory, and steps the world."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from .singles import SequentialEnvs
 
 
 class WorldSession:
-    """What is done for one connection: a world is made, given memory, and stepped.
+    """One connection's session: makes a world, attaches memory, and steps the world.
 
-    An adapter is a Python file with one of two functions. ``make_one(index, **kwargs)`` makes a
-    single env with ``reset(seed) → obs`` (seed an int or None), ``step(act) → (obs, rew,
-    terminated, truncated, metrics)`` and ``world``; ``make_all(num_envs, **kwargs)`` a batch that
-    resets its envs in the step that ends their episode, with ``reset(seeds)`` (B of them or None),
-    ``step(act) → dict`` of ``obs``, ``next_obs``, ``rew``, ``terminated``, ``truncated`` and
-    ``metrics``, arrays or dicts of arrays with B rows each, and ``restart(ids) → obs``. Both may
-    have ``demonstrate() → act`` and ``close()``. ``world`` is a dict:
+    An adapter is a Python file with one of two functions:
 
-    - ``obs``: name → ``{"shape": …, "dtype": "float32" or "uint8"}``, with ``unit``, ``frame``,
-      ``names``, ``low``, ``high`` where they are known; a name has letters, digits, _ and - only;
-    - ``act``: likewise, ``shape`` (A,), ``low`` and ``high`` the limits to which actions are
-      clipped here, ``reference``;
-    - ``dt_s``, ``max_episode_steps``; ``metrics``: their names, ``success`` being 0 or 1;
+    - ``make_one(index, **kwargs)`` makes a single env with ``reset(seed) → obs`` (seed an int or
+      None), ``step(act) → (obs, rew, terminated, truncated, metrics)`` and ``world``;
+    - ``make_all(num_envs, **kwargs)`` makes a batch that resets its envs in the step that ends
+      their episode. It has ``reset(seeds)`` (B of them or None), ``step(act) → dict`` and
+      ``restart(ids) → obs``. The dict has ``obs``, ``next_obs``, ``rew``, ``terminated``,
+      ``truncated`` and ``metrics``, arrays or dicts of arrays with B rows each.
+
+    Both may have ``demonstrate() → act`` and ``close()``. ``world`` is a dict:
+
+    - ``obs``: name → ``{"shape": …, "dtype": "float32" or "uint8"}``, optionally with ``unit``,
+      ``frame``, ``names``, ``low``, ``high``; a name has letters, digits, _ and - only;
+    - ``act``: the same keys, ``shape`` (A,), ``low`` and ``high`` the limits to which the session
+      clips actions, ``reference``;
+    - ``dt_s``, ``max_episode_steps``; ``metrics``: their names, ``success`` is 0 or 1;
     - ``demonstrates``: whether there is a demonstrator.
     """
 
@@ -41,10 +44,10 @@ class WorldSession:
         self._world_s = 0.0
 
     def handle(self, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
-        """Do as a message says.
+        """Execute the command of a message; return the answer.
 
         Raises:
-            RequestError: It cannot be done.
+            RequestError: The command is invalid or fails.
         """
         kind, seq = message["kind"], message.get("seq")
         if kind == "memory":
@@ -113,7 +116,7 @@ class WorldSession:
         self._demand_finite_obs()
 
     def _asked(self, what: str, *arguments: Any) -> Any:
-        """What the world answers; its time counts apart from ours."""
+        """Call a method of the world, and add its duration to the world's time."""
         start = time.perf_counter()
         try:
             return getattr(self._batch, what)(*arguments)
@@ -129,7 +132,7 @@ class WorldSession:
         self._take(self._asked("step", act))
 
     def _take(self, step: dict[str, Any]) -> None:
-        """Write a step; rows that are not finite are cut, and their envs begin anew."""
+        """Write a step; truncate rows that are not finite, and restart their envs."""
         import numpy as np
 
         for name in ("obs", "next_obs", "metrics"):
@@ -152,7 +155,7 @@ class WorldSession:
         self._demand_finite_obs()
 
     def _demand_labels(self) -> None:
-        """What says success of valid rows says nothing else."""
+        """Check that the success metric of valid rows is exactly 0 or 1."""
         success = self._arrays.get("metrics.success", self._arrays["rew"][:0])
         strange = success[(success != 0) & (success != 1)]
         if len(strange):
@@ -166,7 +169,7 @@ class WorldSession:
                 self._arrays[f"obs.{name}"][ids] = value[ids]
 
     def _demand_finite_obs(self) -> None:
-        """Of an episode's start nothing can be cut."""
+        """Check that observations are finite; a first observation cannot be truncated."""
         import numpy as np
 
         for name, array in self._arrays.items():
@@ -192,7 +195,7 @@ class WorldSession:
             self._put(f"{kind}.{name}", value)
 
     def _put(self, name: str, value: Any) -> None:
-        """Copy into shared memory what has the right shape and loses nothing but precision."""
+        """Copy a value to shared memory; check its shape and that only precision is lost."""
         import numpy as np
 
         array, value = self._arrays[name], np.asarray(value)
@@ -203,7 +206,7 @@ class WorldSession:
                 expected=f"{array.shape} {array.dtype}",
                 found=f"{value.shape} {value.dtype}",
             )
-        with np.errstate(over="ignore"):  # too large for float32 is infinite, and found later
+        with np.errstate(over="ignore"):  # float32 overflow becomes infinite; checked later
             array[...] = value
 
 

@@ -1,6 +1,6 @@
-"""The arrays that a run and a simulator's interpreter share: which they are, and where they lie.
+"""The arrays that a run and a simulator's interpreter share, and their layout.
 
-Shapes: B envs, A act_dim. They lie in memory that the run made and whose descriptor it sent.
+Shapes: B envs, A act_dim. The run creates the memory and sends its descriptor.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Arrays = dict[str, Any]
 
 
 def shared_fields(world: Mapping[str, Any], num_envs: int) -> Fields:
-    """Name → (shape, dtype) of all arrays that the two ends share.
+    """Return name → (shape, dtype) of all shared arrays.
 
     ``act`` and ``demonstration`` (B, A); ``obs.<name>`` and ``next_obs.<name>`` (B, …); ``rew``,
     ``terminated``, ``truncated``, ``valid``, ``metrics.<name>`` (B,); ``seq`` (1,), the number of
     the command that wrote all others.
 
     Raises:
-        RequestError: What is said of the world is no such thing.
+        RequestError: The world's description is invalid.
     """
     try:
         return _fields(world, num_envs)
@@ -59,7 +59,7 @@ def _fields(world: Mapping[str, Any], num_envs: int) -> Fields:
 
 
 def layout(shapes: Fields) -> tuple[dict[str, tuple[tuple[int, ...], str, int]], int]:
-    """Name → (shape, dtype, offset in bytes), and the size of the whole in bytes."""
+    """Return name → (shape, dtype, offset in bytes), and the total size in bytes."""
     import numpy as np
 
     placed: dict[str, tuple[tuple[int, ...], str, int]] = {}
@@ -72,7 +72,7 @@ def layout(shapes: Fields) -> tuple[dict[str, tuple[tuple[int, ...], str, int]],
 
 
 def arrays_in(fd: int, shapes: Fields) -> Arrays:
-    """The arrays in the memory behind a descriptor, name → array; it may be closed afterwards."""
+    """Return name → array in the memory of a descriptor, which may be closed afterwards."""
     import numpy as np
 
     places, size = layout(shapes)

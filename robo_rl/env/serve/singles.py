@@ -1,4 +1,4 @@
-"""Single envs as the batch that a ``WorldSession`` steps."""
+"""A batch of single envs for ``WorldSession``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class SequentialEnvs:
-    """Single envs as a batch: stepped one after the other, reset where their episode ends.
+    """A batch of single envs, stepped in sequence and reset where their episode ends.
 
     Args:
         envs: B of them, see ``WorldSession``.
@@ -18,12 +18,12 @@ class SequentialEnvs:
         self._envs, self.world = envs, envs[0].world
 
     def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
-        """Start every env anew."""
+        """Start a new episode in every env."""
         each = seeds or [None] * len(self._envs)
         return _stack([env.reset(seed) for env, seed in zip(self._envs, each, strict=True)])
 
     def restart(self, ids: Any) -> dict[str, Any]:
-        """Start the envs ids (n,) anew; only their rows mean anything."""
+        """Start a new episode in the envs ids (n,); only their rows are valid."""
         some = {int(i): self._envs[i].reset(None) for i in ids}
         blank = next(iter(some.values()))
         return _stack([some.get(i, blank) for i in range(len(self._envs))])
@@ -50,13 +50,13 @@ class SequentialEnvs:
         }
 
     def demonstrate(self) -> Any:
-        """What each env's demonstrator does."""
+        """Return the action of each env's demonstrator."""
         import numpy as np
 
         return np.stack([env.demonstrate() for env in self._envs])
 
     def close(self) -> None:
-        """Close every env that can be."""
+        """Close every env that has ``close``."""
         for env in self._envs:
             with suppress(Exception):
                 getattr(env, "close", lambda: None)()

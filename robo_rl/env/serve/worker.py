@@ -1,4 +1,4 @@
-"""The process of one connection: it answers whatever comes, and says that it lives."""
+"""The process of one connection: it answers commands and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRACE_CHARS = 4000
 
 
 def error_message(error: Exception, doing: str) -> dict[str, Any]:
-    """Any error as a message."""
+    """Return any error as a message."""
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     if isinstance(error, RequestError):
         return error.message
@@ -34,7 +34,7 @@ def error_message(error: Exception, doing: str) -> dict[str, Any]:
 
 
 def serve_connection(line: JsonConnection) -> None:
-    """Answer one connection until it closes."""
+    """Answer the commands of one connection until it closes."""
     session, busy = WorldSession(), threading.Event()
     line.send({"kind": "hello", "protocol": PROTOCOL, "pid": os.getpid(), "python": sys.version})
     threading.Thread(target=_beat, args=(line, busy), daemon=True).start()
@@ -53,7 +53,7 @@ def serve_connection(line: JsonConnection) -> None:
 
 
 def _answer(session: WorldSession, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
-    """One that can be sent, whatever the simulator raises; an OSError of its is none of ours."""
+    """Return an answer that can be encoded; every error of the simulator becomes a message."""
     try:
         answer = session.handle(message, fd)
         to_json(answer)
@@ -63,10 +63,10 @@ def _answer(session: WorldSession, message: Mapping[str, Any], fd: int | None) -
 
 
 def _beat(line: JsonConnection, busy: threading.Event) -> None:
-    """Say that this process lives, while the other side waits for an answer.
+    """Send heartbeats while the other side waits for an answer.
 
-    It may be listening to others first, for minutes while these make their worlds: what it has not
-    heard yet must not fill the connection, or this thread would wait and hold up the answer.
+    The other side may read from other workers first, for minutes while these make their worlds.
+    Unread heartbeats must not fill the connection, or this thread would block the answer.
     """
     with suppress(OSError):
         while True:

@@ -1,1 +1,1 @@
-"""Simulation of a task by MuJoCo Warp."""
+"""Simulation of tasks with MuJoCo Warp."""

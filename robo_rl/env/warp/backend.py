@@ -1,10 +1,10 @@
-"""Thousands of MuJoCo worlds at once on a GPU, by MuJoCo Warp; on a CPU the same, for tests.
+"""Thousands of MuJoCo worlds at once on a GPU, with MuJoCo Warp; on a CPU for tests.
 
-Shapes: B worlds, T control steps, S physics steps in each, n written worlds; float32, but for the
-clock. Torch tensors and Warp arrays are the same memory.
+Shapes: B worlds, T control steps, S physics steps in each, n written worlds; float32, except the
+clock. Torch tensors and Warp arrays share memory.
 
-The constraint solver starts from the last acceleration, which is part of a world's state here:
-kept by a snapshot, and forgotten with all the rest of a world's past when it is written.
+The constraint solver starts from the last acceleration, which is part of a world's state: a
+snapshot contains it, and ``write`` clears it with the rest of a world's history.
 """
 
 # mujoco ships no types.
@@ -43,9 +43,9 @@ class MujocoWarpConfig(ConfigModel):
     """Settings of ``MujocoWarp``.
 
     Args:
-        device: ``cuda``, ``cuda:1``, ``cpu``, or ``auto`` for a GPU where there is one.
-        contacts: Room for contacts a world, shared by all of them; 0 finds out.
-        constraints: Room for constraint rows in each world; 0 finds out.
+        device: ``cuda``, ``cuda:1``, ``cpu``, or ``auto`` for a GPU if there is one.
+        contacts: Contact buffer size per world, shared by all worlds; 0 derives it.
+        constraints: Constraint rows in each world; 0 derives the number.
     """
 
     device: str = "auto"
@@ -54,17 +54,16 @@ class MujocoWarpConfig(ConfigModel):
 
 
 class MujocoWarp:
-    """A ``Backend`` that is also able to ``snapshot`` and ``restore``.
+    """A ``Backend`` that also has ``snapshot`` and ``restore``.
 
-    The last view of ``step``, and that of ``view``, are windows into the physics' own memory and
-    hold until the next ``step``, ``write`` or ``restore``; earlier views of a ``step`` are copies,
-    which hold. After ``write`` a world's ctrl is zero.
+    The last view of ``step`` and that of ``view`` share the physics' own memory. They are valid
+    until the next ``step``, ``write`` or ``restore``. Earlier views of a ``step`` are copies and
+    stay valid. After ``write`` a world's ctrl is zero.
 
-    A world that went bad shows NaN positions and a clock that stands still, until it is written.
-    Counters are ``lost_contacts`` and ``lost_constraints``: 1 where there was no room for some in
-    the control step. On a GPU the order of sums is not fixed, so that two runs of the same differ
-    in the last bits; on a CPU they are the same. ``sizes`` is the room that
-    was found or configured.
+    A diverged world shows NaN positions and a stopped clock until it is written. The counters
+    ``lost_contacts`` and ``lost_constraints`` are 1 where a buffer overflowed in the control
+    step. On a GPU the order of sums is not fixed, so that two equal runs differ in the last bits;
+    on a CPU they are identical. ``sizes`` holds the derived or configured buffer sizes.
     """
 
     Config: ClassVar[type[MujocoWarpConfig]] = MujocoWarpConfig
@@ -72,7 +71,7 @@ class MujocoWarp:
 
     @staticmethod
     def fingerprint(cfg: MujocoWarpConfig) -> Fingerprint:
-        """See ``Fingerprinted``."""
+        """Return the fingerprint of MuJoCo Warp; see ``Fingerprinted``."""
         del cfg
         return Fingerprint(versions=versions_of(["mujoco", "mujoco-warp", "warp-lang"]))
 
@@ -82,7 +81,7 @@ class MujocoWarp:
         self._state: WorldState | None = None
 
     def fit(self, scene: Any, qpos: Tensor, qvel: Tensor, mocap: Tensor | None = None) -> None:
-        """Find the room for contacts from start states qpos (n, nq), qvel (n, nv).
+        """Derive the buffer sizes from start states qpos (n, nq), qvel (n, nv).
 
         ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
         """
@@ -91,16 +90,16 @@ class MujocoWarp:
         self._fitted = probed_sizes(scene.compile(), *states)
 
     def capacity(self, scene: Any) -> int:
-        """How many worlds fit the memory that is free on the device."""
+        """Return the number of worlds that fit the free memory of the device."""
         model: mujoco.MjModel = scene.compile()
         return envs_that_fit(model, self._sizes_of(model), self.device)
 
     def load(self, scene: Any, num_envs: int) -> None:
-        """Compile the ``MjSpec`` scene and make num_envs worlds at the model's default state.
+        """Compile the ``MjSpec`` scene and create num_envs worlds in the model's default state.
 
         Raises:
-            ConfigError: The scene has something that MuJoCo Warp does not simulate.
-            DeviceError: It is too large for the memory.
+            ConfigError: MuJoCo Warp does not support an element of the scene.
+            DeviceError: The scene is too large for the memory.
         """
         self.close()
         model: mujoco.MjModel = scene.compile()
@@ -111,7 +110,7 @@ class MujocoWarp:
             require_memory(model, self.sizes, num_envs, self.device)
             self._model = put_model(model)
             self._data = make_data(model, num_envs, self.sizes)
-            wp.synchronize_device()  # torch writes there next, in an order of its own
+            wp.synchronize_device()  # torch writes there next, on its own stream
         forget, derive = self._launcher.forget, self._derive
         self._fields = PerEnvFields(self._model, num_envs, forget, derive)
         self._state = WorldState(self._data, model)
@@ -125,13 +124,13 @@ class MujocoWarp:
         fields: Mapping[str, Tensor] | None = None,
         mocap: Tensor | None = None,
     ) -> None:
-        """Put worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, all else at its default.
+        """Set worlds ids (n,) to qpos (n, nq), qvel (n, nv), time 0, and the rest to defaults.
 
-        ``fields`` are model fields of these worlds, name → (n, …); worlds keep those that are not
-        named. ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
+        ``fields`` are model fields of these worlds, name → (n, …); other fields keep their values.
+        ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
 
         Raises:
-            ConfigError: A field cannot differ by world here.
+            ConfigError: A field cannot differ by world on this backend.
         """
         state, rows = self._loaded(), ids.to(self.device)
         qpos, qvel = qpos.to(state.qpos, copy=True), qvel.to(state.qvel, copy=True)
@@ -155,18 +154,18 @@ class MujocoWarp:
         return views
 
     def view(self) -> SimView:
-        """The worlds as they stand; sensors are those of the state where it was just written."""
+        """Return the current state; for worlds just written, sensors are those of that state."""
         self._loaded()
         return self._window()
 
     def snapshot(self) -> dict[str, Any]:
-        """All worlds, exactly: physics state with its warm start, clocks, per-world fields."""
+        """Return the exact state: physics state with its warm start, clocks, per-world fields."""
         kept = {name: value.clone() for name, value in self._loaded().all.items()}
         fields = {name: value.clone() for name, value in self._fields.fields.items()}
         return {**kept, "fields": fields}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Put a snapshot back.
+        """Restore a snapshot.
 
         Raises:
             CheckpointError: It is of another scene, number of worlds or backend.
@@ -177,15 +176,15 @@ class MujocoWarp:
     def renderer(
         self, model: Any, cameras: Sequence[CameraItem], num_envs: int, looks: Sequence[str]
     ) -> WarpRenderer:
-        """What draws worlds of that model here; see ``Draws``.
+        """Return a renderer of that model's worlds on this device; see ``RenderingBackend``.
 
         Raises:
-            ConfigError: It cannot draw that.
+            ConfigError: The renderer does not support these cameras.
         """
         return WarpRenderer(model, cameras, num_envs, looks, self.device)
 
     def close(self) -> None:
-        """Free the memory."""
+        """Release the memory."""
         if self._state is not None:
             del self._model, self._data, self._fields, self._launcher
             self._state = None
@@ -196,7 +195,7 @@ class MujocoWarp:
         return self._state
 
     def _sizes_of(self, model: mujoco.MjModel) -> BufferSizes:
-        """As configured, else as fitted, else as the default state needs; room for near misses."""
+        """Return the configured, else the fitted sizes, else those of the default state."""
         contacts, constraints = self.cfg.contacts, self.cfg.constraints
         if not (contacts and constraints):
             data = mujoco.MjData(model)
@@ -214,7 +213,7 @@ class MujocoWarp:
             self._settle(1)
 
     def _forward(self, rows: Tensor) -> None:
-        """Sensors of the written worlds rows (n,); the other worlds keep theirs."""
+        """Compute the sensors of the written worlds rows (n,); other worlds keep theirs."""
         state = self._loaded()
         changed = [state.all[name] for name in ("sensordata", "history")]
         kept = [each.clone() for each in changed]
@@ -230,7 +229,7 @@ class MujocoWarp:
         self._settle(0)
 
     def _derive(self) -> None:
-        """Fields that follow from others, of all worlds; where these stand is left to a forward."""
+        """Compute the derived model fields of all worlds; a later forward computes their poses."""
 
         def constants() -> None:
             mjw.set_const(self._model, self._data, restore=False)

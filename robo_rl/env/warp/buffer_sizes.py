@@ -1,8 +1,9 @@
-"""How many contacts and constraints a world may have at once, found by trying.
+"""Sizes of the contact and constraint buffers of a world, found by simulation.
 
-MuJoCo Warp takes fixed sizes. Too small ones lose contacts, too large ones cost memory and time in
-every step; so the C engine tries the task's start states under random controls, and what it saw is
-doubled. The sizes are coarse, because kernels are compiled for them.
+MuJoCo Warp uses fixed sizes. Too small buffers lose contacts; too large ones cost memory and time
+in every step. The C engine therefore simulates the task's start states under random controls, and
+the observed maxima are doubled. Sizes are rounded up to a few values, because kernels are compiled
+for each size.
 """
 
 # mujoco ships no types.
@@ -18,14 +19,14 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_STEPS, _HOLD = 300, 30  # physics steps of a probe, and how many of them a control is held
+_STEPS, _HOLD = 300, 30  # physics steps of a probe, and steps for which a control is held
 _ROOM = 2
 _SIZES = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 _FEW_PAIRS = 96
 
 
 class BufferSizes(NamedTuple):
-    """Room a world: contacts (on average, they share it) and constraint rows (each its own)."""
+    """Buffer sizes per world: contacts (an average, shared) and constraint rows (per world)."""
 
     contacts: int
     constraints: int
@@ -34,10 +35,10 @@ class BufferSizes(NamedTuple):
 def probed_sizes(
     model: mujoco.MjModel, qpos: Array, qvel: Array, mocap: Array | None = None
 ) -> BufferSizes:
-    """What random controls from these states (n, nq), (n, nv) need, with room to spare.
+    """Return the sizes for random controls from states (n, nq), (n, nv), with a margin.
 
-    Mocap bodies stand at mocap (n, nmocap, 7), where that is given. The default state is tried
-    too: bad worlds are parked there.
+    ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies, if given. The default state is
+    tried too, because diverged worlds are parked there.
     """
     data, rng = mujoco.MjData(model), np.random.default_rng(0)
     most = np.array([0, 0])
@@ -58,16 +59,16 @@ def probed_sizes(
 
 
 def round_up_size(count: int) -> int:
-    """The next larger of a few sizes."""
+    """Return the smallest of the fixed sizes that holds count."""
     return next((size for size in _SIZES if size >= count), -(-count // 1024) * 1024)
 
 
 def few_pairs(model: mujoco.MjModel) -> int:
-    """Pairs of geoms that may touch, as far as they are few.
+    """Return the number of geom pairs that may touch, if it is small.
 
-    With less room than that, more pairs may come near than fit, and MuJoCo Warp then reads beyond
-    its memory instead of leaving them out. Scenes of more pairs rely on never having as many near
-    at once, on average over the worlds, as they have room for contacts.
+    With smaller contact buffers, more pairs may be near than fit, and MuJoCo Warp then reads beyond
+    its memory instead of dropping them. Scenes with more pairs rely on the average number of near
+    pairs per world staying below the contact buffer size.
     """
     kind, affinity = model.geom_contype, model.geom_conaffinity
     meets = (kind[:, None] & affinity) | (kind & affinity[:, None])
@@ -77,7 +78,7 @@ def few_pairs(model: mujoco.MjModel) -> int:
 
 
 def _random_ctrl(model: mujoco.MjModel, rng: np.random.Generator) -> Array:
-    """Uniform within the actuators' ranges, standard normal where there are none."""
+    """Draw uniformly within the actuators' ranges, standard normal where there are none."""
     low, high = model.actuator_ctrlrange.T
     limited = model.actuator_ctrllimited.astype(bool)
     return np.where(limited, rng.uniform(low, high), rng.standard_normal(model.nu))

@@ -1,7 +1,7 @@
-"""Warp compiles its kernels when they first run: said once, with the time it takes, and kept.
+"""A one-line notice while Warp compiles its kernels, with the elapsed time.
 
-Compiled kernels lie in Warp's cache, ``WARP_CACHE_PATH`` or the user's cache folder, so that only
-the first run of a version and kind of scene waits for them.
+Compiled kernels are stored in Warp's cache, ``WARP_CACHE_PATH`` or the user's cache folder, so that
+only the first run of a version and kind of scene waits for them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _PERIOD_S = 0.5
 
 @contextmanager
 def announce_compilation(what: str, out: TextIO | None = None) -> Generator[None]:
-    """Say on one line of out (standard error) that kernels are being compiled, if they are.
+    """Print one line to out (standard error) if kernels are being compiled within the block.
 
-    A terminal sees the seconds and kernels go by; a file gets the line's end when it is over.
+    On a terminal the line updates with time and number of kernels; a file gets the totals at the
+    end.
     """
     line = _Line(what, out or sys.stderr)
     over = threading.Event()
@@ -43,7 +44,7 @@ def _watch(line: _Line, over: threading.Event) -> None:
 
 
 class _Line:
-    """The one line; silent for as long as no kernel appears in the cache."""
+    """The notice's line; silent until a new kernel appears in the cache."""
 
     def __init__(self, what: str, out: TextIO) -> None:
         self._what, self._out, self._begun = what, out, time.monotonic()
@@ -51,7 +52,7 @@ class _Line:
         self._before, self._said = self._count(), False
 
     def update(self) -> None:
-        """Say how far it has come: all of it on a terminal, elsewhere the beginning alone."""
+        """Print the progress: continuously on a terminal, elsewhere only the beginning."""
         done = self._count() - self._before
         if done <= 0 or (self._said and not self._out.isatty()):
             return
@@ -70,7 +71,7 @@ class _Line:
         return f"{done} modules, {time.monotonic() - self._begun:.0f} s"
 
     def _count(self) -> int:
-        """Compiled modules in the cache."""
+        """Return the number of compiled modules in the cache."""
         try:
             return sum(1 for entry in self._folder.iterdir() if entry.name.startswith("wp_"))
         except OSError:

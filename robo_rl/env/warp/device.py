@@ -1,4 +1,4 @@
-"""Where Warp computes: the device that was asked for, and without its chatter."""
+"""Selects Warp's device and silences its output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HINT = "device=cpu computes the same, slowly"
 
 
 def find_device(name: str) -> torch.device:
-    """The device called ``cpu``, ``cuda`` or ``cuda:1``; ``auto`` is a GPU where there is one.
+    """Return the device ``cpu``, ``cuda`` or ``cuda:1``; ``auto`` is a GPU if there is one.
 
     Raises:
         DeviceError: There is no such device, or Warp and torch do not both see it.
@@ -41,7 +41,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def quiet_warp() -> Generator[None]:
-    """No banner and no line for every kernel module on standard output."""
+    """Suppress Warp's banner and its line per kernel module on standard output."""
     level = wp.config.log_level
     wp.config.log_level = max(level, wp.LOG_WARNING)
     try:

@@ -1,7 +1,7 @@
-"""Sequences of kernel launches: recorded once, and replayed at once.
+"""Sequences of kernel launches: recorded once, and replayed as a graph.
 
-A control step is thousands of launches, which from Python cost more than their work, unless there
-are many worlds: on a CPU with five of them, forty times more.
+A control step is thousands of launches. From Python these cost more than the kernels themselves,
+unless there are many worlds: on a CPU with five worlds, forty times more.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from robo_rl.env.warp.device import quiet_warp
 class GraphLauncher:
     """Runs sequences of launches by key, recorded and replayed as a graph.
 
-    On a GPU the first time is run plainly: that compiles and loads the kernels, which a recording
-    there must not do. A sequence must always be the same for its key, on the same arrays;
-    ``forget`` when an array was replaced.
+    On a GPU the first run is not recorded: it compiles and loads the kernels, which is not allowed
+    during recording. A sequence must always be the same for its key, on the same arrays; call
+    ``forget`` after an array is replaced.
 
     Args:
-        device: Where the arrays are.
-        what: Who compiles, for the line that announces it.
+        device: Device of the arrays.
+        what: Name in the compile notice.
     """
 
     def __init__(self, device: torch.device, what: str) -> None:
@@ -36,7 +36,7 @@ class GraphLauncher:
 
     def forget(self) -> None:
         """Drop all recordings."""
-        self._graphs, self._ran = {}, set()  # other arrays may be other kernels'
+        self._graphs, self._ran = {}, set()  # other arrays may need other kernels
 
     def run(self, key: Hashable, sequence: Callable[[], None]) -> None:
         """Run the sequence of this key, in order with torch's work on the device."""
@@ -52,7 +52,7 @@ class GraphLauncher:
             self._fence(before=False)
 
     def _first(self, key: Hashable, sequence: Callable[[], None]) -> None:
-        """Run it, and record it where that can be done by now."""
+        """Run the sequence, and record it if the kernels are loaded."""
         if not self._records or (self._device.is_cuda and key not in self._ran):
             sequence()
         else:
@@ -65,7 +65,7 @@ class GraphLauncher:
         self._ran.add(key)
 
     def _fence(self, *, before: bool) -> None:
-        """Warp's stream waits for torch's, or torch's for Warp's."""
+        """Make Warp's stream wait for torch's, or torch's for Warp's."""
         if not self._device.is_cuda:
             return
         ours = wp.get_stream(self._device)

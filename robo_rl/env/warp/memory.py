@@ -1,8 +1,8 @@
-"""How many worlds fit: what one takes, by making a few, and what the device has.
+"""The number of worlds that fit the device memory, from the measured memory of a few worlds.
 
-A step also takes memory that it gives back: the solver's Hessians, and the polytopes of the
-collision search. That is counted as much as the worlds' own once more, and the polytopes by the
-pairs that may need one.
+A step also uses temporary memory: the solver's Hessians, and the polytopes of the collision search.
+The estimate for the Hessians equals the worlds' own memory; that for the polytopes depends on the
+number of pairs that may need one.
 """
 
 # mujoco ships no types.
@@ -22,28 +22,28 @@ import warp as wp
 from robo_rl.core.errors import ConfigError, DeviceError
 from robo_rl.env.warp.buffer_sizes import BufferSizes
 
-_SHARE = 0.9  # of what is free; the rest is for observations and the like
-_FEW = 4, 8  # worlds that are made to see what one takes
+_SHARE = 0.9  # of the free memory; the rest is for observations etc.
+_FEW = 4, 8  # numbers of worlds that are made to measure the memory of one
 # From MuJoCo Warp's collision_convex: vertices, faces and horizon of a polytope, by iterations.
 _VERTEX_BYTES, _FACE_BYTES, _HORIZON_BYTES = 16, 20, 4 * 24
 
 
 def bytes_per_env(model: mujoco.MjModel, sizes: BufferSizes) -> int:
-    """Bytes that one more world takes."""
+    """Return the memory of one additional world, in bytes."""
     with wp.ScopedDevice("cpu"):
         few, more = (_bytes(make_data(model, num, sizes)) for num in _FEW)
     return 2 * (more - few) // (_FEW[1] - _FEW[0]) + sizes.contacts * _polytope_bytes(model)
 
 
 def envs_that_fit(model: mujoco.MjModel, sizes: BufferSizes, device: torch.device) -> int:
-    """The largest batch for the memory that is free on the device."""
+    """Return the largest batch for the free memory of the device."""
     return int(_SHARE * free_bytes(device)) // bytes_per_env(model, sizes)
 
 
 def require_memory(
     model: mujoco.MjModel, sizes: BufferSizes, num_envs: int, device: torch.device
 ) -> None:
-    """Refuse a batch that does not fit.
+    """Check that a batch fits the memory.
 
     Raises:
         DeviceError: The scene is too large for the memory.
@@ -60,10 +60,10 @@ def require_memory(
 
 
 def put_model(model: mujoco.MjModel) -> mjw.Model:
-    """The model on Warp's current device, its solver set to stop where it has converged.
+    """Return the model on Warp's current device; its solver stops at convergence.
 
     Raises:
-        ConfigError: It has something that MuJoCo Warp does not simulate.
+        ConfigError: MuJoCo Warp does not support an element of the model.
     """
     try:
         put = mjw.put_model(model)
@@ -73,30 +73,30 @@ def put_model(model: mujoco.MjModel) -> mjw.Model:
             found=str(error),
             hint="use the backend mujoco_cpu",
         ) from error
-    put.opt.warn_overflow = False  # counted instead
-    on_cpu = wp.get_device().is_cpu  # whose recordings have loops whatever the GPU's driver says
+    put.opt.warn_overflow = False  # the counters report overflows
+    on_cpu = wp.get_device().is_cpu  # CPU recordings support loops
     put.opt.graph_conditional = on_cpu or bool(wp.is_conditional_graph_supported())
     return put
 
 
 def make_data(model: mujoco.MjModel, num_envs: int, sizes: BufferSizes) -> mjw.Data:
-    """Worlds at the model's default state, on Warp's current device."""
+    """Return worlds in the model's default state, on Warp's current device."""
     return mjw.make_data(model, num_envs, nconmax=sizes.contacts, njmax=sizes.constraints)
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that could be had now."""
+    """Return the memory that is available now, in bytes."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:  # no Linux: no limit that could be told
+    except OSError:  # not Linux: the limit is unknown
         return 2**62
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
 
 
 def _bytes(record: Any) -> int:
-    """Bytes of all arrays of a dataclass and of those inside it."""
+    """Return the bytes of all arrays of a dataclass, nested ones included."""
     total = 0
     for part in dataclasses.fields(record):
         value = getattr(record, part.name)

@@ -1,24 +1,24 @@
-"""A world that went bad is kept out of the physics and out of sight of the others.
+"""Isolates diverged worlds from the physics of the others.
 
-MuJoCo Warp neither looks for non-finite states nor resets them, and all worlds share the memory
-for contacts: one whose every distance is NaN would fill it. Before a physics step a bad world is
-put at the model's default state, which is harmless; behind it its positions are NaN again, and its
-clock has stood still. So a bad world is one whose positions are not finite, and nothing else need
-be remembered of it. ``write`` is the only way out.
+MuJoCo Warp neither detects non-finite states nor resets them. All worlds share the contact buffer,
+which a world with NaN distances would fill. Before a physics step, a diverged world is therefore
+put at the model's default state. After the step its positions are NaN again, and its clock has not
+advanced. A diverged world is thus one with non-finite positions, and needs no other flag. Only
+``write`` resets it.
 """
 
-# What Warp makes of these functions is not Python.
+# Warp compiles these functions; they are not ordinary Python.
 # pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
 
 import warp as wp
 
-# From MuJoCo: larger numbers count as bad.
+# MuJoCo's limit: larger numbers count as diverged.
 LIMIT = wp.constant(1e10)
 
 
 @wp.func
 def is_diverged(value: float) -> int:
-    """1 where a number is NaN or too large, else 0."""
+    """Return 1 where a number is NaN or too large, else 0."""
     return wp.where(wp.abs(value) < LIMIT, 0, 1)
 
 
@@ -32,7 +32,7 @@ def reset_diverged(
     warmstart: wp.array2d[float],
     bad: wp.array[int],
 ):
-    """Put the bad worlds at the default state, and remember them in bad (B,)."""
+    """Put the diverged worlds at the default state, and mark them in bad (B,)."""
     world = wp.tid()
     lost = wp.int32(0)
     for i in range(qpos.shape[1]):
@@ -68,9 +68,9 @@ def finish_step(
     time: wp.array[float],
     time_s: wp.array[wp.float64],
 ):
-    """Show the bad worlds as such, and let the clocks of the others go on by count steps.
+    """Set the diverged worlds to NaN, and advance the clocks of the others by count steps.
 
-    The clock is a count: adding a step of 2 ms over and over in float32 is off by a millisecond
+    The clock is an integer count: repeated addition of 2 ms in float32 is off by a millisecond
     after a minute.
     """
     world = wp.tid()

@@ -1,7 +1,7 @@
-"""Model fields that differ by world, on the device: what domain randomisation writes to.
+"""Model fields that differ by world, on the device, as domain randomisation writes them.
 
-MuJoCo Warp reads row ``world % rows`` of a model field, so that one row serves all worlds and B
-rows one each. A field gets its B rows when it is first written.
+MuJoCo Warp reads row ``world % rows`` of a model field. A field with one row is shared by all
+worlds; a field with B rows has one per world. The first write to a field gives it its B rows.
 
 Shapes: B worlds, n written ones.
 """
@@ -19,14 +19,14 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.mujoco_model_fields import DERIVING, FIELDS
 
-# What set_const computes from the fields in DERIVING.
+# Fields that set_const computes from those in DERIVING.
 _DERIVED = (
     *("body_subtreemass", "body_invweight0", "dof_invweight0", "tendon_length0"),
     *("tendon_invweight0", "tendon_lengthspring", "actuator_acc0", "eq_data"),
     *("cam_pos0", "cam_poscom0", "cam_mat0", "light_pos0", "light_poscom0", "light_dir0"),
     "meaninertia",
 )
-# Poses of shapes and bodies: of what is fixed to the world they are computed only once.
+# Poses of shapes and bodies; for elements fixed to the world they are computed only once.
 _POSES = ("geom_pos", "geom_quat", "body_pos", "body_quat")
 
 
@@ -34,10 +34,10 @@ class PerEnvFields:
     """Per-world values of the fields of a Warp model.
 
     Args:
-        model: The Warp model; its arrays are replaced by longer ones here.
+        model: The Warp model; this class replaces its arrays by longer ones.
         num_envs: B.
-        replaced: Called when an array was replaced.
-        constants: Computes the derived fields of all worlds anew.
+        replaced: Called after an array was replaced.
+        constants: Computes the derived fields of all worlds.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class PerEnvFields:
 
     @property
     def fields(self) -> dict[str, Tensor]:
-        """Name → (B, …) of all that has a row a world, derived fields among it."""
+        """Return name → (B, …) of all per-world fields, derived ones included."""
         return self._rows
 
     def write(self, rows: Tensor, fields: Mapping[str, Tensor]) -> None:
-        """Set fields, name → (n, …), of the worlds rows (n,), and what follows from them.
+        """Set fields, name → (n, …), of the worlds rows (n,), and the fields derived from them.
 
         Raises:
-            ConfigError: A field cannot differ by world, or moves what is fixed to the world.
+            ConfigError: A field cannot differ by world, or moves an element fixed to the world.
         """
         for name, value in fields.items():
             self._check(name, value)
@@ -73,14 +73,14 @@ class PerEnvFields:
             self._derive(rows)
 
     def reset(self, fields: Mapping[str, Tensor]) -> None:
-        """Put all back to the model's, then set fields, name → (B, …), as ``fields`` gave them."""
+        """Restore the model's values, then set fields, name → (B, …), from ``fields``."""
         for name, own in self._rows.items():
             own[...] = self._base[name]
         for name, value in fields.items():
             self._own(name).copy_(value)
 
     def _derive(self, rows: Tensor) -> None:
-        """Compute the constants anew; other worlds keep theirs to the bit."""
+        """Recompute the constants of the worlds rows (n,); other worlds keep theirs exactly."""
         owns = [self._own(name) for name in _DERIVED if self._get(name).size]
         kept = [own.clone() for own in owns]
         self._constants()
@@ -90,13 +90,13 @@ class PerEnvFields:
             own[rows] = new
 
     def _own(self, name: str) -> Tensor:
-        """The field (B, …) with a row a world."""
+        """Return the field with one row per world, (B, …)."""
         if name not in self._rows:
             one = self._get(name)
             self._base[name] = wp.to_torch(one).clone()
             shape = (self._num_envs, *one.shape[1:])
             many = wp.empty(shape, dtype=one.dtype, device=one.device)
-            wp.synchronize_device(one.device)  # torch writes there next, in an order of its own
+            wp.synchronize_device(one.device)  # torch writes there next, on its own stream
             self._rows[name] = wp.to_torch(many)
             self._rows[name][...] = self._base[name]
             self._set(name, many)
@@ -107,7 +107,7 @@ class PerEnvFields:
         return getattr(self._home(name), name)
 
     def _set(self, name: str, array: Any) -> None:
-        array._is_batched = True  # as put_model marks its own
+        array._is_batched = True  # put_model sets the same flag
         setattr(self._home(name), name, array)
 
     def _home(self, name: str) -> Any:
@@ -132,7 +132,7 @@ class PerEnvFields:
 
 
 def _static_rows(model: mjw.Model) -> dict[str, Tensor]:
-    """Rows of bodies and geoms that are fixed to the world: (nbody,), (ngeom,) bool."""
+    """Return which bodies and geoms are fixed to the world: (nbody,), (ngeom,) bool."""
     weld, root, mocap = (
         wp.to_torch(array).long()
         for array in (model.body_weldid, model.body_rootid, model.body_mocapid)

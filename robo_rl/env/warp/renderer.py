@@ -1,10 +1,10 @@
-"""Pictures by MuJoCo Warp's ray tracer, on the device of the physics; on a CPU the same, for tests.
+"""Images from MuJoCo Warp's ray tracer, on the device of the physics; on a CPU for tests.
 
-Shapes: B worlds, n drawn ones, nq positions. It has worlds of its own, in which positions alone
-count, so that no physics is touched. All B are drawn at every call, the first n of them for use.
+Shapes: B worlds, n rendered ones, nq positions. The renderer has worlds of its own, which only hold
+positions, so that it never changes the physics. It renders all B at every call and returns the
+first n.
 
-It draws no shadows, no transparency and no sites, so that its pictures are near OpenGL's but not
-the same.
+It renders no shadows, no transparency and no sites, so its images are close to OpenGL's, not equal.
 """
 
 # mujoco ships no types.
@@ -30,7 +30,7 @@ from robo_rl.env.warp.device import quiet_warp
 from robo_rl.env.warp.graph_capture import GraphLauncher
 from robo_rl.env.warp.memory import make_data, put_model
 
-_NONE = BufferSizes(1, 1)  # worlds in which nothing touches
+_NONE = BufferSizes(1, 1)  # buffer sizes of worlds without contacts
 
 
 class WarpRenderer:
@@ -38,13 +38,13 @@ class WarpRenderer:
 
     Args:
         model: ``mujoco.MjModel`` of the worlds.
-        cameras: Whose pictures are drawn.
+        cameras: Cameras to render.
         num_envs: B.
-        looks: Names of what differs by world.
-        device: Where.
+        looks: Names of the looks that differ by world.
+        device: Device of worlds and images.
 
     Raises:
-        ConfigError: A camera is named twice, or the scene has something that is not simulated.
+        ConfigError: A camera is named twice, or MuJoCo Warp does not support the scene.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WarpRenderer:
         looks: Sequence[str],
         device: torch.device,
     ) -> None:
-        # Warp's order is that of the model.
+        # Warp uses the order of the model.
         self._cameras = sorted(cameras, key=lambda each: model.camera(each.name).id)
         _demand_once(self._cameras)
         self._launcher = GraphLauncher(device, f"mujoco_warp's renderer on {device}")
@@ -64,16 +64,16 @@ class WarpRenderer:
             self._data = make_data(model, num_envs, _NONE)
             owns = {name: _own(self._home(name), name, num_envs) for name in looks}
             self._context = _context(model, self._cameras, num_envs)
-            wp.synchronize_device()  # torch writes there next, in an order of its own
+            wp.synchronize_device()  # torch writes there next, on its own stream
         self._looks = owns
         self._qpos = wp.to_torch(self._data.qpos)
         self._closed = False
 
     def start(self, qpos: Tensor, looks: Mapping[str, Tensor]) -> Pending:
-        """Draw n worlds at qpos (n, nq); see ``Renderer``. On a GPU it is under way on return.
+        """Render n worlds at qpos (n, nq); see ``Renderer``. On a GPU this is asynchronous.
 
         Raises:
-            DeviceError: It is closed.
+            DeviceError: The renderer is closed.
         """
         if self._closed:
             raise DeviceError("what draws pictures is closed", hint="make a new env")
@@ -86,7 +86,7 @@ class WarpRenderer:
         return lambda: pictures
 
     def close(self) -> None:
-        """Free the memory."""
+        """Release the memory."""
         if not self._closed:
             del self._context, self._data, self._model, self._looks, self._qpos, self._launcher
             self._closed = True
@@ -100,7 +100,7 @@ class WarpRenderer:
         return self._data if name in MOCAP else self._model
 
     def _pictures(self, num: int) -> Pictures:
-        """Copies of the first n worlds' pictures, which Warp has as blue, green, red, 255."""
+        """Return copies of the first n images; Warp's channels are blue, green, red, 255."""
         pixels = wp.to_torch(self._context.rgb_data).view(torch.uint8)[:num]
         pixels = pixels.view(num, -1, 4)
         ends = accumulate((each.width * each.height for each in self._cameras), initial=0)
@@ -128,12 +128,12 @@ def _context(model: mujoco.MjModel, cameras: Sequence[CameraItem], num_envs: int
 
 
 def _own(home: Any, name: str, num_envs: int) -> Tensor:
-    """The array of that name with a row a world, as a tensor over Warp's memory."""
+    """Return the named array with one row per world, as a tensor over Warp's memory."""
     one = getattr(home, name)
     if one.shape[0] != num_envs:
         many = wp.empty((num_envs, *one.shape[1:]), dtype=one.dtype, device=one.device)
         wp.to_torch(many)[...] = wp.to_torch(one)
-        many._is_batched = True  # as put_model marks its own
+        many._is_batched = True  # put_model sets the same flag
         setattr(home, name, many)
     return wp.to_torch(getattr(home, name))
 

@@ -1,4 +1,4 @@
-"""All that the future of a Warp world depends on, as torch tensors over Warp's own memory.
+"""The whole state of Warp worlds, as torch tensors over Warp's own memory.
 
 Shapes: B worlds, n reset ones.
 """
@@ -20,29 +20,29 @@ from torch import Tensor
 
 from robo_rl.core.errors import CheckpointError
 
-# What MuJoCo calls the integration state, and the sensors, which lag it.
+# MuJoCo's integration state, and the sensors, which lag it.
 _STATE = (
     *("qpos", "qvel", "act", "history", "qacc_warmstart", "ctrl", "qfrc_applied", "xfrc_applied"),
     *("eq_active", "mocap_pos", "mocap_quat", "userdata", "time", "sensordata"),
     *("tree_asleep", "tree_awake", "body_awake"),
 )
-# Not a row a world, though they may be as long by chance.
+# Not one row per world, even if the length equals B.
 _SHARED = ("nacon", "ncollision", "ctol", "cls_tol", "cdof_tri_row", "cdof_tri_col")
-_CONSTRAINT_BITS = 0b11  # of MuJoCo Warp's overflow mask; the others are about contacts
+_CONSTRAINT_BITS = 0b11  # of MuJoCo Warp's overflow mask; the other bits are about contacts
 
 
 class WorldState:
     """The state of B worlds.
 
     Args:
-        data: The worlds, as they were made.
+        data: The worlds in their initial state.
         model: Their model.
 
     Attributes:
         all: Name → (B, …).
-        guard: The arrays that ``warp_guard`` writes: ``bad`` and ``steps`` (B,) int32, ``time_s``
+        guard: The arrays that ``nan_guard`` writes: ``bad`` and ``steps`` (B,) int32, ``time_s``
             (B,) float64.
-        overflow: (B,) int32, MuJoCo Warp's mask of what found no room.
+        overflow: (B,) int32, MuJoCo Warp's mask of buffer overflows.
     """
 
     def __init__(self, data: mjw.Data, model: mujoco.MjModel) -> None:
@@ -59,10 +59,10 @@ class WorldState:
         self._rest = [(each, each[0].clone()) for each in _per_world(data)]
 
     def reset(self, rows: Tensor) -> None:
-        """Worlds rows (n,) at their default state.
+        """Reset worlds rows (n,) to their default state.
 
-        Of a world that went bad, the rest of its memory is made new too: what does not matter while
-        it is finite may be multiplied by zero and still be NaN.
+        For a diverged world this includes all its other memory: a NaN in an unused value persists
+        after multiplication by zero.
         """
         lost = rows[self.all["bad"][rows] != 0]
         if len(lost):
@@ -72,12 +72,12 @@ class WorldState:
             value[rows] = self._defaults[name]
 
     def place(self, rows: Tensor, mocap: Tensor) -> None:
-        """Mocap bodies of the worlds rows (n,) at poses mocap (n, nmocap, 7)."""
+        """Place the mocap bodies of the worlds rows (n,) at poses mocap (n, nmocap, 7)."""
         for name, part in (("mocap_pos", mocap[..., :3]), ("mocap_quat", mocap[..., 3:])):
             self.all[name][rows] = part.to(self.all[name])
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
-        """Put all worlds back to name → (B, …).
+        """Restore all worlds from name → (B, …).
 
         Raises:
             CheckpointError: It is of another scene, number of worlds or backend.
@@ -95,14 +95,14 @@ class WorldState:
             self.all[name].copy_(value)
 
     def counters(self) -> dict[str, Tensor]:
-        """Name → (B,) bool, what found no room in the last control step."""
+        """Return name → (B,) bool, the buffer overflows in the last control step."""
         constraints = self.overflow & _CONSTRAINT_BITS
         contacts = self.overflow & ~_CONSTRAINT_BITS
         return {"lost_contacts": contacts != 0, "lost_constraints": constraints != 0}
 
 
 def _per_world(data: mjw.Data) -> Iterator[Tensor]:
-    """All arrays with a row a world; contacts are in one heap, which every step fills anew."""
+    """Yield all arrays with one row per world; contacts share a buffer that each step refills."""
     for record in (data, data.efc):
         for part in dataclasses.fields(record):
             value: Any = getattr(record, part.name)
@@ -113,7 +113,7 @@ def _per_world(data: mjw.Data) -> Iterator[Tensor]:
 
 
 def _tensor(array: Any) -> Tensor:
-    """The same memory as a tensor; an empty one, which has no memory, is made."""
+    """Return a tensor over the same memory; an empty array, which has none, gets a new tensor."""
     if array.size:
         return wp.to_torch(array)
     return torch.zeros(array.shape, device=str(array.device))

@@ -1,1 +1,1 @@
-"""Processes that step envs."""
+"""Worker processes that step envs."""

@@ -1,7 +1,7 @@
-"""Messages and file descriptors between an env and processes of its own, over an unnamed socket.
+"""Messages and file descriptors between an env and its own processes, over an unnamed socket.
 
-Pickle is safe here as nowhere else: both ends are processes of one program, and nobody can name the
-socket. Only small messages go this way; arrays are in shared memory.
+Pickle is safe here: both ends are processes of one program, and no other process can open the
+socket. Only small messages are sent this way; arrays are in shared memory.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from robo_rl.env.serve.connection import JsonConnection
 
 
 class PickleConnection(JsonConnection):
-    """A ``Line`` that carries objects of any kind and length."""
+    """A ``JsonConnection`` that carries pickled objects of any type and length."""
 
     max_frame = 2**32
 
     def encode(self, message: Any) -> bytes:
-        """The object, pickled."""
+        """Return the pickled object."""
         return pickle.dumps(message)
 
     def decode(self, data: bytes) -> Any:
-        """The object again."""
+        """Return the unpickled object."""
         return pickle.loads(data)

@@ -1,4 +1,4 @@
-"""A fresh Python that serves over a socket: nothing of our state, our ``__main__`` included."""
+"""Starts a fresh Python that serves over a socket, without the parent's ``__main__``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BOOT = (
 
 
 def start_interpreter(module: str, fd: int, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``module.main(fd)`` in an interpreter with our import path.
+    """Start ``module.main(fd)`` in an interpreter with the parent's import path.
 
     Args:
-        module: Its name.
+        module: Name of the module.
         fd: Descriptor of its end of a socket.
-        options: Of ``subprocess.Popen``.
+        options: Options of ``subprocess.Popen``.
     """
     command = [sys.executable, "-c", _BOOT, str(fd), json.dumps(sys.path), module]
     return subprocess.Popen[bytes](

@@ -1,8 +1,8 @@
-"""Processes that step the envs: spoken to all at once, and replaced when they die or hang.
+"""A pool of processes that step envs; processes that die or hang are replaced.
 
-Shapes: B envs of all workers. No late answer is ever taken for a new one: every command has a
-number that its answer repeats, and a worker that was lost is never listened to again; its successor
-has a connection and memory of its own.
+Shapes: B envs of all workers. A late answer is never mistaken for a new one: every command has a
+number that its answer repeats. A lost worker is never read again; its replacement has its own
+connection and memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEPPING = ("step", "rollout")
 
 @dataclass(frozen=True)
 class WorkerLoss:
-    """In place of an answer: the worker died or hung, and why we think so."""
+    """Stands for an answer: the worker died or hung, with the reason."""
 
     reason: str
 
@@ -40,9 +40,9 @@ class WorkerLostError(PluginError):
     """A worker died or hung before its envs were made.
 
     Args:
-        problem: See ``RoboRlError``, as for ``details``.
-        reason: Why we think so.
-        details: See ``problem``.
+        problem: See ``RoboRlError``.
+        reason: Why the worker counts as lost.
+        details: See ``RoboRlError``.
     """
 
     def __init__(self, problem: str, *, reason: str = "", **details: Any) -> None:
@@ -54,24 +54,24 @@ class Terminable(Protocol):
     """A process that can be ended."""
 
     def close(self) -> None:
-        """Tell it to end, without waiting for it; calling it twice is harmless."""
+        """Request its end without waiting; a second call does nothing."""
         ...
 
     def terminate(self, deadline: float) -> None:
-        """See that one that was told to end does so: until the deadline by itself, or else killed.
+        """Wait for its end until the deadline, then kill it.
 
-        Nothing where that is the business of somebody else.
+        This does nothing where another process does so.
         """
         ...
 
 
 class Worker(Terminable, Protocol):
-    """One process with some of the envs, and our end of the connection to it.
+    """One process with some of the envs, and the parent's end of the connection.
 
     Attributes:
-        pid: Of the process.
-        world: What it says of its envs; all workers of a pool must say the same.
-        arrays: What it shares with us, name → array; ``seq`` (1,) is the number of the command that
+        pid: Process id.
+        world: Description of its envs; equal for all workers of a pool.
+        arrays: Shared arrays, name → array; ``seq`` (1,) is the number of the command that
             wrote all others.
     """
 
@@ -80,24 +80,24 @@ class Worker(Terminable, Protocol):
     arrays: Arrays
 
     def join(self) -> None:
-        """Wait until its envs are made; until then others can be making theirs.
+        """Wait until its envs are made; other workers make theirs concurrently.
 
         Raises:
-            WorkerLostError: It died or takes too long.
-            RoboRlError: It cannot make them.
+            WorkerLostError: The worker died or takes too long.
+            RoboRlError: The worker cannot make its envs.
         """
         ...
 
     def send(self, kind: str, seq: int, **arguments: Any) -> None:
-        """Give a command; a worker that is gone is noticed when its answer is awaited."""
+        """Send a command; a dead worker is detected when its answer is awaited."""
         ...
 
     def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
         """Wait for the answer to a command.
 
         Args:
-            seq: Of the command.
-            sent_at: When it was given, by the monotonic clock; from then on patience counts.
+            seq: Number of the command.
+            sent_at: Monotonic time at which the command was sent; time limits count from it.
         """
         ...
 
@@ -109,22 +109,23 @@ class WorkerPool(ABC, Generic[_Worker]):
     """B envs in some workers.
 
     Args:
-        where: What errors call the env.
+        where: Name of the env in errors.
         num_envs: B.
         num_workers: At most B.
         spawn: Starts the worker of these envs, without waiting until they are made.
-        finish: Called last, when the pool is closed; it must not hold the pool.
+        finish: Called last, when the pool is closed; it must not reference the pool.
 
     Attributes:
         ids: The envs of each worker.
-        world: What the workers say of their envs.
+        world: Description of the workers' envs.
 
     Raises:
-        RoboRlError: A worker does not start, or cannot make its envs, or they are not like others.
+        RoboRlError: A worker does not start, cannot make its envs, or its envs differ from the
+            other workers'.
     """
 
     ends_a_restart: ClassVar[type[RoboRlError]] = RoboRlError
-    """What closes the pool where a worker is replaced; after others a reset may try again."""
+    """Errors that close the pool during a replacement; after other errors a reset may retry."""
 
     def __init__(
         self,
@@ -154,26 +155,26 @@ class WorkerPool(ABC, Generic[_Worker]):
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called, by the user or after a failure that ended the pool."""
+        """Return whether the pool is closed, by the user or after a failure."""
         return not self._close.alive
 
     @property
     def pids(self) -> list[int]:
-        """Process id of each worker."""
+        """Return the process id of each worker."""
         return [worker.pid for worker in self._workers]
 
     def rows(self, workers: Iterable[int]) -> list[int]:
-        """The envs of some workers."""
+        """Return the envs of some workers."""
         return [i for worker in workers for i in self.ids[worker]]
 
     def array(self, name: str) -> Tensor:
-        """A copy of one array of all workers, (B, …)."""
+        """Return a copy of one array of all workers, (B, …)."""
         import torch
 
         return torch.from_numpy(np.concatenate([w.arrays[name] for w in self._workers]))
 
     def read(self, kind: str) -> dict[str, Tensor]:
-        """Copies of the arrays ``kind.<name>`` of all workers, name → (B, …)."""
+        """Return copies of the arrays ``kind.<name>`` of all workers, name → (B, …)."""
         prefix = f"{kind}."
         names = [name for name in self._workers[0].arrays if name.startswith(prefix)]
         return {name.removeprefix(prefix): self.array(name) for name in names}
@@ -182,25 +183,25 @@ class WorkerPool(ABC, Generic[_Worker]):
         """Begin new episodes in the envs of some workers; see ``command``.
 
         Args:
-            workers: Which.
-            seeds: One for each of the B envs; None to go on with the streams that they have.
+            workers: Indices of the workers.
+            seeds: One for each of the B envs; None continues the current streams.
         """
         each = {w: seeds and list(seeds[self.ids[w].start : self.ids[w].stop]) for w in workers}
         return self._exchange("reset", {w: {"seeds": own} for w, own in each.items()})
 
     def command(self, kind: str, **arguments: Any) -> dict[int, WorkerLoss]:
-        """Give all workers a command and wait for all of them.
+        """Send all workers a command and wait for all answers.
 
         Returns:
-            Those that were lost, which ``replace`` must replace; their arrays hold nothing of use.
+            The lost workers, which ``replace`` must replace; their arrays are invalid.
 
         Raises:
-            RoboRlError: An env went wrong; the worker lives on and its envs need a reset.
+            RoboRlError: An env raised; its worker stays alive and its envs need a reset.
         """
         return self._exchange(kind, dict.fromkeys(range(len(self.ids)), arguments))
 
     def replace(self, lost: Mapping[int, WorkerLoss]) -> None:
-        """End what is left of lost workers and start their envs anew; they need a reset.
+        """End lost workers and start replacements, whose envs need a reset.
 
         Raises:
             PluginError: A worker was lost too often in a row; the pool is closed.
@@ -214,21 +215,21 @@ class WorkerPool(ABC, Generic[_Worker]):
             pending = self._renew(pending)
 
     def close(self) -> None:
-        """End the workers; calling it twice is harmless."""
+        """End the workers; a second call does nothing."""
         self._close()
 
     @abstractmethod
     def _unlike(self) -> RoboRlError:
-        """The error when workers of the same arguments say different things of their envs."""
+        """Return the error for workers of equal arguments with different envs."""
 
     @abstractmethod
     def _given_up(self, worker: int, times: int, loss: WorkerLoss) -> RoboRlError:
-        """The error when a worker was lost that often in a row."""
+        """Return the error for a worker that was lost too often in a row."""
 
     def _exchange(
         self, kind: str, arguments: Mapping[int, Mapping[str, Any]]
     ) -> dict[int, WorkerLoss]:
-        """Give each worker a command with its arguments; see ``command``."""
+        """Send each worker a command with its arguments; see ``command``."""
         self._seq += 1
         for worker, own in arguments.items():
             self._workers[worker].send(kind, self._seq, **own)
@@ -238,7 +239,7 @@ class WorkerPool(ABC, Generic[_Worker]):
             if isinstance(answer, RoboRlError):
                 raise answer
             if answer is None and kind in _STEPPING:
-                self._deaths[worker] = 0  # not by a reset, which follows each death
+                self._deaths[worker] = 0  # resets keep it: each loss leads to one
         return {w: answer for w, answer in answers.items() if isinstance(answer, WorkerLoss)}
 
     def _hear(self, worker: _Worker, sent_at: float) -> RoboRlError | WorkerLoss | None:
@@ -248,10 +249,10 @@ class WorkerPool(ABC, Generic[_Worker]):
         return answer
 
     def _renew(self, workers: Iterable[int]) -> dict[int, WorkerLoss]:
-        """Start workers anew; returns those that were lost again before their envs were made."""
+        """Start replacements of workers; return those that were lost again before they joined."""
         again: dict[int, WorkerLoss] = {}
         started = list[int]()
-        for worker in workers:  # all of them first, for a simulator may take long to import
+        for worker in workers:  # start all first, because a simulator's import may take long
             with self._losing(worker, again):
                 self._workers[worker] = self._spawn(self.ids[worker])
                 started.append(worker)
@@ -262,7 +263,7 @@ class WorkerPool(ABC, Generic[_Worker]):
 
     @contextmanager
     def _losing(self, worker: int, lost: dict[int, WorkerLoss]) -> Generator[None]:
-        """Note a worker that is lost within it."""
+        """Record a worker that is lost within the block."""
         try:
             yield
         except WorkerLostError as error:
@@ -288,15 +289,15 @@ class WorkerPool(ABC, Generic[_Worker]):
 def shut_down(
     owner: int, workers: Sequence[Terminable], finish: Callable[[], object] = lambda: None
 ) -> None:
-    """Tell processes to end, and see that they do.
+    """Request the end of processes, and wait for it.
 
     Args:
-        owner: Process that they are of.
-        workers: Them.
+        owner: Id of the process that owns them.
+        workers: The processes.
         finish: Called last.
     """
     if os.getpid() != owner:
-        return  # a forked child has no business with our workers
+        return  # a forked child does not own the workers
     for worker in workers:
         worker.close()
     deadline = time.monotonic() + _CLOSE_GRACE_S

@@ -1,4 +1,4 @@
-"""An env whose worlds are in worker processes: seeds, resets, and new episodes for who was lost.
+"""An env in worker processes: seeds, resets, and new episodes after a worker is lost.
 
 Shapes: B envs.
 """
@@ -20,9 +20,9 @@ _Pool = TypeVar("_Pool", bound=WorkerPool[Any])
 
 
 class PooledEnv(Generic[_Pool]):
-    """What all envs with a ``WorkerPool`` do alike; its workers have arrays ``<begins>.<name>``.
+    """Base of all envs with a ``WorkerPool``, whose workers have arrays ``<begins>.<name>``.
 
-    Env i of seed s is seeded with ``env_seed(s, i)``; before the first seed it is 0.
+    Env i is seeded with ``env_seed(s, i)``, where s is the seed of ``reset``, 0 by default.
 
     Args:
         pool: The workers, closed with the env.
@@ -30,7 +30,7 @@ class PooledEnv(Generic[_Pool]):
     """
 
     begins: ClassVar[str]
-    """Kind of the arrays with the first observation of every env's newest episode."""
+    """Prefix of the arrays with the first observation of every env's newest episode."""
 
     def __init__(self, pool: _Pool, num_envs: int) -> None:
         import torch
@@ -43,7 +43,7 @@ class PooledEnv(Generic[_Pool]):
 
     @property
     def worker_pids(self) -> list[int]:
-        """Process id of each worker, in the order of their envs."""
+        """Return the process id of each worker, in the order of their envs."""
         return self._pool.pids
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
@@ -58,7 +58,7 @@ class PooledEnv(Generic[_Pool]):
         return self._reset([env_seed(self._seed, i) for i in range(self.num_envs)])
 
     def close(self) -> None:
-        """End the workers and free what they hold; calling it twice is harmless."""
+        """End the workers and release their resources; a second call does nothing."""
         self._pool.close()
 
     def _reset(self, seeds: list[int] | None) -> dict[str, Tensor]:
@@ -78,7 +78,7 @@ class PooledEnv(Generic[_Pool]):
             raise PluginError("reset it first", where=self._pool.where)
 
     def _begin_anew(self, lost: Mapping[int, WorkerLoss]) -> tuple[list[int], dict[str, Tensor]]:
-        """Replace lost workers; returns their envs, and observations of which only theirs count."""
+        """Replace lost workers; return their envs, and observations valid for those envs only."""
         self._replace(lost)
         self._start_episodes(lost, self._restart_seeds())
         return self._pool.rows(lost), self._pool.read(self.begins)
@@ -95,11 +95,11 @@ class PooledEnv(Generic[_Pool]):
         self.worker_restarts += len(lost)
 
     def _restart_seeds(self) -> list[int]:
-        """Streams that no env of this pool has had, so that no episode is collected twice."""
+        """Return seeds that no env of this pool has had, so that no episode is collected twice."""
         return [env_seed(self._seed, i, self.worker_restarts) for i in range(self.num_envs)]
 
 
 def env_seed(seed: int, env: int, restarts: int = 0) -> int:
-    """Seed of one env, in 31 bits: some envs pass theirs on to generators that take no more."""
+    """Return the seed of one env, in 31 bits, the maximum of some random generators."""
     parts = (seed, env) if restarts == 0 else (seed, env, "restart", restarts)
     return derive("gym", *parts) % 2**31

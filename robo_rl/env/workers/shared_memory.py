@@ -1,4 +1,4 @@
-"""What a training process and its Gymnasium workers share: an interface and memory.
+"""The interface and the memory that a training process shares with its Gymnasium workers.
 
 Shapes: B envs of one worker, T the most steps of an open-loop sequence, A act_dim.
 Imports neither torch nor gymnasium, so that a worker starts fast.
@@ -19,7 +19,7 @@ from robo_rl.env.serve.shared_arrays import Arrays, Fields, arrays_in, layout
 
 @dataclass(frozen=True)
 class EnvRequest:
-    """Which env a worker makes: arguments of ``gymnasium.make``, and a module to import before."""
+    """The env of a worker: arguments of ``gymnasium.make``, and a module to import first."""
 
     id: str
     kwargs: dict[str, Any]
@@ -29,15 +29,16 @@ class EnvRequest:
 
 @dataclass(frozen=True)
 class EnvInterface:
-    """What a made env turned out to be.
+    """The interface of a made env.
 
     Args:
-        obs: Name → shape and dtype, as they lie in shared memory.
+        obs: Name → shape and dtype in shared memory.
         obs_limits: Name → low and high of the last axis, empty where a limit is infinite; vectors
             only.
         act_dim: A.
-        act_low: (A,), empty where a limit is infinite; act_high: likewise.
-        dt_s: Seconds a step.
+        act_low: (A,), empty where a limit is infinite.
+        act_high: (A,), empty where a limit is infinite.
+        dt_s: Seconds per step.
         max_episode_steps: Steps after which an episode is truncated.
     """
 
@@ -51,11 +52,11 @@ class EnvInterface:
 
 
 def shared_fields(interface: EnvInterface, envs: int, steps: int) -> Fields:
-    """Name → (shape, dtype) of all arrays that a worker of so many envs shares with us.
+    """Return name → (shape, dtype) of all arrays that a worker of so many envs shares.
 
     ``act`` (B, T, A); ``next_obs.<name>`` (T, B, …), the true successors; ``reset_obs.<name>`` (B,
     …), the first observation of an env's newest episode; ``rew``, ``success``, ``terminated``,
-    ``truncated``, ``valid`` (T, B); ``progress`` (1,), which the worker counts up with every env
+    ``truncated``, ``valid`` (T, B); ``progress`` (1,), which the worker increments with every env
     step and reset; ``seq`` (1,), the number of the command that wrote all others.
     """
     found: Fields = {"act": ((envs, steps, interface.act_dim), "float32")}
@@ -72,13 +73,13 @@ def shared_fields(interface: EnvInterface, envs: int, steps: int) -> Fields:
 
 
 def share_arrays(shapes: Fields, send: Callable[[int], object]) -> Arrays:
-    """New arrays, zeroed, in memory whose descriptor was sent to another process.
+    """Return new zeroed arrays, in memory whose descriptor is sent to another process.
 
-    The memory has no name: it is gone with the last process that holds it, however that ends.
+    The memory has no name: it is freed when the last process that holds it ends.
 
     Args:
         shapes: Name → (shape, dtype).
-        send: Given the descriptor; a process that is gone is noticed when it is to answer.
+        send: Receives the descriptor; a dead process is detected when its answer is awaited.
 
     Raises:
         DeviceError: There is not enough memory.
@@ -94,7 +95,7 @@ def share_arrays(shapes: Fields, send: Callable[[int], object]) -> Arrays:
 
 
 def allocate(size: int) -> int:
-    """Descriptor of new memory; all of it is claimed at once, as running out later is a SIGBUS."""
+    """Return a descriptor of new memory, fully reserved: a later shortage would be a SIGBUS."""
     try:
         if hasattr(os, "memfd_create"):
             fd = os.memfd_create("robo-rl-envs")

@@ -100,7 +100,7 @@ METRICS = (
            "sac, td3 with dynamics_gap"),
     Metric("gap_outcome_loss", "nat", "Loss of the classifier of outcomes.",
            "sac, td3 with dynamics_gap"),
-    Metric("conservative_gap", "value", "Conservative gap: Q of other actions less Q of the data's.",
+    Metric("conservative_gap", "value", "Q of other actions less Q of the data's.",
            "cal_ql"),
     # Offline improvement and off-policy evaluation.
     Metric("advantage", "value", "Mean advantage of the chunks that the policy draws.",

@@ -1,1 +1,1 @@
-"""Where an arm is and how its joints get it there."""
+"""Forward and inverse kinematics of an arm."""

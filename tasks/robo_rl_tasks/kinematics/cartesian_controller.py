@@ -1,4 +1,4 @@
-"""Poses of the end effector as actions: joint targets that take it there.
+"""A Cartesian controller: joint targets that move the end effector to a commanded pose.
 
 Shapes: B envs, J joints between base and end effector.
 """
@@ -31,21 +31,21 @@ _TO_HOME = 0.05
 
 
 class CartesianController:
-    """A Cartesian controller as robots bring it: damped least squares from where the joints are.
+    """A Cartesian controller like a robot's own: damped least squares from the measured joints.
 
-    What the pose leaves free is drawn towards home. A joint's target is no further from where it is
-    than it moves in a period at its largest velocity, but for what its controller lags behind.
+    The null space is used to move towards home. A joint's target differs from its position by at
+    most one period at the joint's largest velocity, plus the lag of the joint's controller.
 
     Source: Buss, "Introduction to Inverse Kinematics with Jacobian Transpose, Pseudoinverse and
-        Damped Least Squares methods", 2004, eq. 11, and sec. 7 for the null space.
+    Damped Least Squares methods", 2004, eq. 11, and sec. 7 for the null space.
 
     Args:
-        robot: One with a ``hand``.
-        joints: (J,) those that carry it, in the order of qpos.
+        robot: A robot with ``end_effector``.
+        joints: (J,) the joints that carry the end effector, in the order of qpos.
         dt_s: Period.
 
     Raises:
-        ConfigError: The robot has none.
+        ConfigError: The robot has no ``end_effector``.
     """
 
     def __init__(self, robot: Robot, joints: Sequence[Joint], dt_s: float) -> None:
@@ -69,11 +69,12 @@ class CartesianController:
         )
 
     def targets(self, qpos: Tensor, act: Tensor) -> Tensor:
-        """Joint targets (B, J) that take the end effector towards a pose.
+        """Return joint targets (B, J) that move the end effector towards a pose.
 
         Args:
-            qpos: (B, nq) positions of all joints as measured.
-            act: (B, 6) position and turn, see ``robo_rl.api.control_axes.Hand``.
+            qpos: (B, nq) measured positions of all joints.
+            act: (B, 6) position and rotation vector, see
+                ``robo_rl.api.control_axes.EndEffectorAxes``.
         """
         import torch
 
@@ -87,7 +88,7 @@ class CartesianController:
         return began + torch.clamp(joints - began, -self._reach, self._reach)
 
     def pose(self, pos: Tensor, quat: Tensor) -> Tensor:
-        """The action (B, 6) for an end effector at pos (B, 3), quat (B, 4) wxyz."""
+        """Return the action (B, 6) for an end effector at pos (B, 3), quat (B, 4) wxyz."""
         import torch
 
         turn = quat_mul(quat, quat_conj(self._upright).expand(len(quat), 4))

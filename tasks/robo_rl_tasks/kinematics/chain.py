@@ -1,4 +1,4 @@
-"""Where the end effector is at given joint positions, batched and on any device.
+"""Forward kinematics of the end effector, batched and on any device.
 
 Shapes: B envs, J joints between base and end effector.
 """
@@ -20,12 +20,12 @@ _CONSTANTS = ("_anchors", "_axes", "_pos", "_rot", "_once", "_twice", "_slide")
 
 
 class EndEffectorKinematics(NamedTuple):
-    """An end effector.
+    """Pose and Jacobian of an end effector.
 
     Args:
         pos: (B, 3) in the world, m.
         rot: (B, 3, 3) its axes in the world, as columns.
-        jacobian: (B, 6, J) velocity and angular velocity in the world by velocities of the joints.
+        jacobian: (B, 6, J) maps joint velocities to velocity and angular velocity in the world.
     """
 
     pos: Tensor
@@ -34,10 +34,10 @@ class EndEffectorKinematics(NamedTuple):
 
 
 class KinematicChain:
-    """The joints that carry the end effector of a robot whose base stands as in its own model.
+    """The joints of a robot that carry the end effector, with the base as in the robot's model.
 
     Source: product of exponentials in the space frame, Lynch and Park, "Modern Robotics", eq. 4.14,
-        with Rodrigues' formula, eq. 3.51, and the Jacobian of eq. 5.11 taken at the end effector.
+    with Rodrigues' formula, eq. 3.51, and the Jacobian of eq. 5.11 taken at the end effector.
 
     Args:
         robot: The robot.
@@ -64,7 +64,7 @@ class KinematicChain:
         self._twice, self._slide = self._once @ self._once, torch.tensor(self._slides)[:, None]
 
     def forward(self, qpos: Tensor) -> EndEffectorKinematics:
-        """The end effector at joint positions qpos (B, J)."""
+        """Return the end effector at joint positions qpos (B, J)."""
         import torch
 
         self._follow(qpos)
@@ -87,14 +87,14 @@ class KinematicChain:
         )
 
     def _turns(self, qpos: Tensor) -> Tensor:
-        """(B, J, 3, 3) what every joint turns by; nothing where it slides."""
+        """Return each joint's rotation, (B, J, 3, 3); the identity for a slide."""
         import torch
 
         angle, eye = qpos[..., None, None], torch.eye(3, device=qpos.device)
         return eye + torch.sin(angle) * self._once + (1 - torch.cos(angle)) * self._twice
 
     def _jacobian(self, pos: Tensor, anchors: Tensor, axes: Tensor) -> Tensor:
-        """A hinge turns the end effector about its anchor, a slide carries it along."""
+        """Return the Jacobian; hinges rotate about an anchor, slides translate along an axis."""
         import torch
 
         linear = torch.where(self._slide, axes, torch.linalg.cross(axes, pos[:, None] - anchors))

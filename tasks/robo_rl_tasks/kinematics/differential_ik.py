@@ -1,8 +1,8 @@
-"""Joint targets that carry the end effector along a path: differential inverse kinematics by mink.
+"""Differential inverse kinematics with mink: joint targets that follow an end effector path.
 
-Shapes: B envs, n of them, J arm joints. What moves is the *commanded* arm, not the measured one, so
-neither sensor lag nor a soft controller feeds back into the targets. One mink configuration serves
-all envs.
+Shapes: B envs, n of them, J arm joints. The inverse kinematics starts from the *commanded* arm, not
+the measured one, so neither sensor lag nor a soft controller feeds back into the targets. One mink
+configuration serves all envs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class DifferentialIk:
     """The commanded arm of B envs.
 
     Args:
-        robot: The robot; its base stands in the scene as it stands in the robot's own model.
+        robot: The robot; its base has the pose of the robot's own model.
         num_envs: B.
-        dt_s: Time that one ``step`` takes.
-        speed: Share of each joint's maximum velocity that may be used.
+        dt_s: Duration of one ``step``.
+        speed: Fraction of each joint's maximum velocity that may be used.
         orientation_cost: Weight of a radian against a metre.
     """
 
@@ -58,7 +58,7 @@ class DifferentialIk:
         """Put the commanded arms of envs ids (n,) at joint_pos (n, J)."""
         import numpy as np
 
-        # A joint that leans on its stop may measure as beyond it, where no velocity is allowed.
+        # A joint at its stop may measure beyond its limit, where no velocity is allowed.
         within = np.clip(joint_pos.numpy(), *self._range)
         self._qpos[ids.numpy()[:, None], self._arm] = within
 

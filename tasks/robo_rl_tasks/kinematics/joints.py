@@ -1,4 +1,4 @@
-"""Which joints of a robot are its arm."""
+"""Selects the arm joints of a robot."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def arm_indices(robot: Robot) -> list[int]:
-    """Indices in qpos of the actuated joints but the gripper, in control order."""
+    """Return the indices in qpos of the actuated joints except the gripper, in control order."""
     return [robot.joint_names.index(joint.name) for joint in arm_joints(robot)]
 
 
 def arm_joints(robot: Robot) -> list[Joint]:
-    """The actuated joints but the gripper, in control order."""
+    """Return the actuated joints except the gripper, in control order."""
     gripper = robot.gripper.actuator if robot.gripper else None
     pairs = zip(robot.actuated_joints, robot.actuator_names, strict=True)
     return [joint for joint, actuator in pairs if actuator != gripper]

@@ -1,1 +1,1 @@
-"""Push a T to a target pose: the task, its shape, and a demonstrator."""
+"""Push a T to a target pose: the task, the geometry, and a demonstrator."""

@@ -1,13 +1,13 @@
 """A scripted demonstrator that pushes a T to its target, one straight push after another.
 
-Shapes: B envs, C contacts, S push lengths. Where to push is planned with a quasi-static model: a
-push of length s along the normal n at point c moves the T by the twist
+Shapes: B envs, C contacts, S push lengths. Pushes are planned with a quasi-static model: a push of
+length s along the normal n at point c moves the T by the twist
 
-    s / (1 + m²/ρ²) · (n, m/ρ²),    m = c × n,
+    s / (1 + m²/ρ²) · (n, m/ρ²),    m = c × n.
 
-ρ being the ratio of the largest friction moment to the largest friction force (Goyal, Ruina and
-Papadopoulos 1991, limit surface as an ellipsoid; the peg is taken as free of friction). The contact
-whose best push brings the T nearest to its target is taken, and the push is replanned at each step.
+ρ is the ratio of the largest friction moment to the largest friction force (Goyal, Ruina and
+Papadopoulos 1991, limit surface as an ellipsoid; the peg is assumed frictionless). The planner
+selects the contact whose best push brings the T nearest to its target, and replans at each step.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _LENGTHS_M = (0, 1, 2, 3, 5, 7, 10, 14, 20, 27, 36, 48, 62, 80, 100, 125, 150)  
 
 
 class PushExpertConfig(PhasedExpertConfig):
-    """Settings of ``PushExpert`` beside those of ``PhasedExpertConfig``.
+    """Settings of ``PushExpert`` besides those of ``PhasedExpertConfig``.
 
     Args:
-        push_height_m: Height of the peg's tip over the table while it pushes.
-        travel_height_m: The same while it travels.
-        approach_gap_m: Distance from the T at which the peg comes down.
-        push_depth_m: Furthest that the set point goes into the T; the more, the faster the push.
-        push_tolerance_m: A push is over when less than this is left of it.
+        push_height_m: Height of the peg's tip above the table during a push.
+        travel_height_m: Height of the peg's tip above the table between pushes.
+        approach_gap_m: Distance from the T at which the peg descends.
+        push_depth_m: Largest depth of the set point inside the T; a larger depth pushes faster.
+        push_tolerance_m: A push ends when its remaining length is below this.
         push_timeout_s: Time limit of one push.
         friction_units: ρ in units of the T.
-        rotation_scale_m: Metres that a radian of misalignment counts as.
+        rotation_scale_m: Length that is equivalent to a radian of misalignment.
     """
 
     speed_mps: float = Field(default=0.3, gt=0)
     """Speed of the set point, in m/s."""
     joint_noise_rad: float = Field(default=0.015, ge=0)
-    """Standard deviation of the joints' trembling at noise 1, in rad."""
+    """Standard deviation of the joint noise at noise 1, in rad."""
     push_height_m: float = 0.008
     travel_height_m: float = 0.045
     approach_gap_m: float = 0.015
@@ -67,12 +67,12 @@ class PushExpertConfig(PhasedExpertConfig):
 
 
 class Sizes(NamedTuple):
-    """What is pushed, and with what.
+    """Sizes of the T and of the peg.
 
     Args:
         unit_m: Width of the T's bar and stem.
         peg_radius_m: Radius of the peg.
-        peg_length_m: How far the peg reaches beyond the end effector.
+        peg_length_m: Length of the peg beyond the end effector.
     """
 
     unit_m: float
@@ -81,15 +81,15 @@ class Sizes(NamedTuple):
 
 
 class PushExpert(PhasedExpert):
-    """Raise, travel, lower, push, and again.
+    """A demonstrator with four cyclic phases: raise, travel, lower, push.
 
     Args:
-        task: The task that it demonstrates.
+        task: The demonstrated task.
         cfg: Its settings.
-        sizes: Of the T and the peg.
+        sizes: Sizes of the T and the peg.
         num_envs: B.
-        generator: Where its noise comes from.
-        noise: 0 for its best, 1 for mostly failing.
+        generator: Source of the noise.
+        noise: Noise level; best at 0, mostly failing at 1.
     """
 
     phases = 4
@@ -126,13 +126,13 @@ class PushExpert(PhasedExpert):
         return torch.zeros(len(pose))
 
     def _length(self, pose: Tensor, target: Tensor) -> Tensor:
-        """Length (B,) of the best push at each env's present contact."""
+        """Return the length (B,) of the best push at each env's current contact."""
         after = poses_after_push(pose, self._twist[self._contact].unsqueeze(1), self._lengths)
         apart = misalignment(after, target[:, None, None], self._cfg.rotation_scale_m)
         return self._lengths[apart[:, 0].argmin(dim=-1)]
 
     def _switch(self, view: SimView, waypoint: Tensor, length: Tensor) -> None:
-        """On to the next phase where this one is done."""
+        """Advance to the next phase where the current one is done."""
         import torch
 
         late = self._steps * self._task.dt_s >= self._cfg.push_timeout_s
@@ -141,7 +141,7 @@ class PushExpert(PhasedExpert):
         self._advance(torch.where(self._phase == PUSH, over, self._arrived(view, waypoint)))
 
     def _choose(self, pose: Tensor, target: Tensor) -> None:
-        """Where an env is raised, look again and take the contact with the best push."""
+        """Where an env is raised, draw the perception error and select the best contact."""
         ids = ((self._phase == TRAVEL) & (self._steps == 0)).nonzero().squeeze(-1)
         if not len(ids):
             return
@@ -151,7 +151,7 @@ class PushExpert(PhasedExpert):
         self._contact[ids] = apart.amin(dim=-1).argmin(dim=-1)
 
     def _waypoint(self, pose: Tensor, length: Tensor) -> Tensor:
-        """Where the end effector goes in the present phase, (B, 3)."""
+        """Return the end effector's waypoint in the current phase, (B, 3)."""
         import torch
 
         cfg, sizes = self._cfg, self._sizes
@@ -168,7 +168,7 @@ class PushExpert(PhasedExpert):
 
 
 def push_twist(point: Tensor, normal: Tensor, radius: float) -> Tensor:
-    """Twist (C, 3) per metre of push along normal (C, 2) at point (C, 2), ρ being the radius."""
+    """Return the twist (C, 3) per metre along normal (C, 2) at point (C, 2); radius is ρ."""
     import torch
 
     moment = point[:, 0] * normal[:, 1] - point[:, 1] * normal[:, 0]
@@ -177,7 +177,7 @@ def push_twist(point: Tensor, normal: Tensor, radius: float) -> Tensor:
 
 
 def poses_after_push(pose: Tensor, twist: Tensor, lengths: Tensor) -> Tensor:
-    """Poses (B, C, S, 3) after twists (…, C, 3), constant in the body, over lengths (S,)."""
+    """Return poses (B, C, S, 3) after twists (…, C, 3), constant in the body, for lengths (S,)."""
     import torch
 
     move = twist.unsqueeze(-2) * lengths.unsqueeze(-1)
@@ -193,6 +193,6 @@ def poses_after_push(pose: Tensor, twist: Tensor, lengths: Tensor) -> Tensor:
 
 
 def misalignment(pose: Tensor, target: Tensor, rotation_scale_m: float) -> Tensor:
-    """Squared distance of poses (…, 3), a radian counting as ``rotation_scale_m``; m²."""
+    """Return the squared distance of poses (…, 3), a radian as ``rotation_scale_m``; m²."""
     shift = (pose[..., :2] - target[..., :2]).square().sum(dim=-1)
     return shift + (rotation_scale_m * wrap_angle(pose[..., 2] - target[..., 2])).square()

@@ -13,16 +13,16 @@ from robo_rl_tasks.poses import rotate_planar
 if TYPE_CHECKING:
     from torch import Tensor
 
-_LEVEL_M = 1e-7  # an edge that rises by less counts as level; in float64 no digit of note is lost
+_LEVEL_M = 1e-7  # a smaller rise counts as level; negligible error in float64
 
 
 def overlap_area(boxes: Tensor, pose: Tensor, target: Tensor) -> Tensor:
-    """Area (…,) that a shape at a pose shares with itself at another one.
+    """Return the area (…,) of the intersection of a shape at two poses.
 
     Args:
         boxes: (N, 4), which do not overlap each other.
-        pose: (…, 3) where the shape is.
-        target: (…, 3) where it should be.
+        pose: (…, 3) current pose of the shape.
+        target: (…, 3) target pose of the shape.
     """
     boxes, pose, target = boxes.to(pose.device).double(), pose.double(), target.double()
     corners = box_corners(boxes, relative_pose(pose, target)).unsqueeze(-3)
@@ -30,7 +30,7 @@ def overlap_area(boxes: Tensor, pose: Tensor, target: Tensor) -> Tensor:
 
 
 def relative_pose(pose: Tensor, target: Tensor) -> Tensor:
-    """The pose (…, 3) in the axes of the target (…, 3)."""
+    """Return the pose (…, 3) in the axes of the target (…, 3)."""
     import torch
 
     shift = rotate_planar(-target[..., 2], pose[..., :2] - target[..., :2])
@@ -38,7 +38,7 @@ def relative_pose(pose: Tensor, target: Tensor) -> Tensor:
 
 
 def box_corners(boxes: Tensor, pose: Tensor) -> Tensor:
-    """Corners (…, N, 4, 2) of boxes (N, 4) that are carried along by pose (…, 3)."""
+    """Return the corners (…, N, 4, 2) of boxes (N, 4) at pose (…, 3)."""
     import torch
 
     signs = torch.tensor([[-1, -1], [1, -1], [1, 1], [-1, 1]], dtype=pose.dtype, device=pose.device)
@@ -47,10 +47,11 @@ def box_corners(boxes: Tensor, pose: Tensor) -> Tensor:
 
 
 def area_within(corners: Tensor, half: Tensor) -> Tensor:
-    """Area (…,) of convex polygons (…, 4, 2) inside boxes of half sizes (…, 2) about the origin.
+    """Return the area (…,) of convex polygons (…, 4, 2) within boxes (…, 2) about the origin.
 
-    The area under an edge, cut off at the box, is the integral of clamp(y, -h, h) over the part of
-    its x that lies in the box; going round the polygon the areas add up to minus the overlap.
+    ``half`` holds the half sizes of the boxes. The area under an edge is the integral of
+    clamp(y, -h, h) over the part of its x range within the box. The sum over all edges is minus
+    the overlap.
     """
     width, height = half[..., None, 0], half[..., None, 1]
     ends = corners.roll(-1, dims=-2)
@@ -62,7 +63,7 @@ def area_within(corners: Tensor, half: Tensor) -> Tensor:
 
 
 def _mean_clamped(start: Tensor, end: Tensor, limit: Tensor) -> Tensor:
-    """Mean of clamp(y, -limit, limit) while y goes evenly from start to end."""
+    """Return the mean of clamp(y, -limit, limit) as y goes linearly from start to end."""
     import torch
 
     def integral(y: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Push a T on the table to a target pose with a peg held in the hand.
 
-Shapes: B envs. The T stands on three small feet, so that its friction with the table is that of
-three points and physics is fast. Success is the share of the target that the T covers.
+Shapes: B envs. The T stands on three small feet, so that only three points have friction with the
+table, and physics is fast. Success is the fraction of the target that the T covers.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ FOOT_FRICTION = 0.4
 
 
 class PushTConfig(TabletopConfig):
-    """Settings of ``PushT`` beside those of ``TabletopConfig``.
+    """Settings of ``PushT`` besides those of ``TabletopConfig``.
 
     Args:
-        success_overlap: Share of the target's area that must be covered.
-        unit_m: Width of the T's bar and stem; it is 4 of them long.
+        success_overlap: Fraction of the target's area that must be covered.
+        unit_m: Width of the T's bar and stem; the T is 4 of them long.
         height_m: Height of the T.
-        mass_kg: Its mass.
+        mass_kg: Mass of the T.
         peg_radius_m: Radius of the peg.
-        peg_length_m: How far the peg reaches beyond the end effector.
+        peg_length_m: Length of the peg beyond the end effector.
         start_low: Lower corner (x, y) of the region of starts, m.
-        start_high: Upper corner.
+        start_high: Upper corner of the region of starts, m.
         target_low: Lower corner (x, y, yaw) of the region of targets, m and rad.
-        target_high: Upper corner.
-        min_rotation: Least angle between start and target, rad.
-        max_rotation: Largest angle between them.
+        target_high: Upper corner of the region of targets.
+        min_rotation: Smallest angle between start and target, rad.
+        max_rotation: Largest angle between start and target, rad.
         expert: Settings of the scripted demonstrator.
     """
 
@@ -70,7 +70,7 @@ class PushTConfig(TabletopConfig):
 
 
 class PushT(TabletopTask[PushTConfig]):
-    """A T to be pushed onto its target; the gripper holds a peg and does not move.
+    """The task of pushing a T onto its target; the gripper holds a peg and does not move.
 
     Args:
         cfg: Settings.
@@ -85,7 +85,7 @@ class PushT(TabletopTask[PushTConfig]):
         super().__init__(cfg, holds_m=2 * cfg.peg_radius_m)
 
     def scene(self) -> Any:
-        """The robot with a peg, a table, the T, and its target as a marker."""
+        """Return the scene: the robot with a peg, a table, the T, and its target as a marker."""
         cfg = self.cfg
         spec = tabletop(self.robot)
         add_peg(spec, self.robot.frames.ee_site, cfg.peg_radius_m, cfg.peg_length_m)
@@ -97,7 +97,7 @@ class PushT(TabletopTask[PushTConfig]):
         return spec
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:
-        """The arm about its start, T and target anywhere in their regions, turned apart."""
+        """Draw the arm's joints about its start, and T and target with an angle between them."""
         import torch
 
         cfg = self.cfg
@@ -113,22 +113,22 @@ class PushT(TabletopTask[PushTConfig]):
         return Reset(qpos=torch.cat([arm, free], dim=-1), qvel=qvel, goal=goal)
 
     def reward(self, view: SimView, act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """As of every ``TabletopTask``; the overlap, which costs most of it, is computed once."""
+        """Return the reward of ``TabletopTask``; the overlap, its main cost, is computed once."""
         del act
         overlap = self.overlap(view)
         success = overlap >= self.cfg.success_overlap
         return self._rewarded(success, lambda: {"overlap": overlap, **self._progress(view)})
 
     def success(self, view: SimView) -> Tensor:
-        """Whether the T covers ``success_overlap`` of its target."""
+        """Return whether the T covers ``success_overlap`` of its target, (B,) bool."""
         return self.overlap(view) >= self.cfg.success_overlap
 
     def overlap(self, view: SimView) -> Tensor:
-        """Share (B,) of the target that the T covers."""
+        """Return the fraction (B,) of the target that the T covers."""
         return overlap_area(self.boxes, tee_pose(view), target_pose(view)) / self._area
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> PushExpert:
-        """A scripted demonstrator of num_envs envs, see ``PushExpert``."""
+        """Return a scripted demonstrator of num_envs envs, see ``PushExpert``."""
         cfg = self.cfg
         sizes = Sizes(cfg.unit_m, cfg.peg_radius_m, cfg.peg_length_m)
         return PushExpert(self, cfg.expert, sizes, num_envs, generator, noise)
@@ -170,12 +170,12 @@ class PushT(TabletopTask[PushTConfig]):
 
 
 def tee_pose(view: SimView) -> Tensor:
-    """The measured T as (x, y, yaw), (B, 3)."""
+    """Return the measured pose of the T as (x, y, yaw), (B, 3)."""
     return planar_pose(view.sensor("tee_pos"), view.sensor("tee_quat"))
 
 
 def target_pose(view: SimView) -> Tensor:
-    """The target as (x, y, yaw), (B, 3)."""
+    """Return the target pose as (x, y, yaw), (B, 3)."""
     target = view.goal[TARGET]
     return planar_pose(target[:, :3], target[:, 3:])
 
@@ -187,7 +187,7 @@ def _heading(pose: Tensor) -> Tensor:
 
 
 def _pose(place: Tensor, height: float, yaw: Tensor) -> Tensor:
-    """Position and quaternion (n, 7) of a planar place (n, 2) and yaw (n,) at a height."""
+    """Return the pose (n, 7) of a planar position (n, 2) and yaw (n,) at a height."""
     import torch
 
     level = place.new_full((len(place), 1), height)

@@ -18,26 +18,26 @@ BOXES = ((0.0, 6 / 7, 2.0, 0.5), (0.0, -8 / 7, 0.5, 1.5))
 FEET = ((-1.5, 6 / 7), (1.5, 6 / 7), (0.0, -12 / 7))
 
 _TOP, _STEP, _FOOT = 6 / 7 + 0.5, 6 / 7 - 0.5, -8 / 7 - 1.5
-_CORNER = 0.2  # how far contacts keep from corners, off which a peg would slip
+_CORNER = 0.2  # distance of contacts from corners, where a peg would slip off
 _SPACING = 0.25
 
 
 class PushContacts(NamedTuple):
-    """Where (C, 2) on the outline, and the inward normals (C, 2), in axes of the T and in m."""
+    """Points (C, 2) on the outline and inward normals (C, 2), in axes of the T and in m."""
 
     point: Tensor
     normal: Tensor
 
 
 def boxes(unit_m: float) -> Tensor:
-    """Rows (x, y, half x, half y), (2, 4), m."""
+    """Return the boxes of the T as rows (x, y, half x, half y), (2, 4), m."""
     import torch
 
     return torch.tensor(BOXES) * unit_m
 
 
 def contacts(unit_m: float, peg_radius_m: float) -> PushContacts:
-    """All places where a peg of radius ``peg_radius_m`` may push.
+    """Return all contacts at which a peg of radius ``peg_radius_m`` may push.
 
     In the two inner corners the peg itself needs room.
     """

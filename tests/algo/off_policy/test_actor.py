@@ -43,7 +43,7 @@ def test_targets_are_of_the_average_smoothed_within_bounds():
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter += 1.0
-    act, cost = actor.successor(OBS)
+    act, cost = actor.next_action(OBS)
     gap = (act[:, 0, 0] - before).abs()
     torch.testing.assert_close(gap, torch.full_like(gap, 0.05), rtol=0.0, atol=0.02)
     assert float(gap.max()) <= 0.05 + 1e-6

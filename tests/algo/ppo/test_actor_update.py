@@ -190,7 +190,7 @@ def test_an_average_does_not_count_the_step_that_is_taken_back(average: str):
     reached = chain_kl(free.policy, make_policy("flow_noise", 4), "joint")
     held = actor(minibatch=10_000, lr=3e-5, epochs=20, target_kl=0.51 * reached, **{average: 0.9})
     steps = fit(held)[0]["actor_steps"]
-    counted = held.state_dict()["average" if average == "ema_decay" else "proximal"]["updates"]
+    counted = held.state_dict()["average" if average == "ema_decay" else "proximal_ema"]["updates"]
     assert 1 < steps < 20
     assert counted == steps
 

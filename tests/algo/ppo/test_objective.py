@@ -51,7 +51,7 @@ MODES = [
 def objective(policy, **fields) -> Objective:
     cfg = ObjectiveConfig.model_validate(fields)
     adv = torch.linspace(-1.0, 2.0, ROWS, dtype=torch.float64)
-    base = policy.base() if policy.reference_net is not None else None
+    base = policy.reference_policy() if policy.reference_net is not None else None
     generator = torch.Generator().manual_seed(2)
     return Objective(
         cfg, policy, base, acted(policy, one_step=cfg.ratio == "single_step"), adv, generator
@@ -207,7 +207,7 @@ def test_the_entropy_bonus_widens_the_noise():
     entropies = []
     for _ in range(20):
         found = objective(policy, entropy_coef=1.0).loss(torch.arange(ROWS))
-        entropies.append(found.extras["entropy_coef"])
+        entropies.append(found.extras["entropy"])
         optim.zero_grad()
         found.loss.backward()
         optim.step()

@@ -1,1 +1,1 @@
-"""The check of a task when its env is built."""
+"""Checks of a task, run when its env is built."""

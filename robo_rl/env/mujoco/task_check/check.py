@@ -1,7 +1,7 @@
-"""Whether a task keeps what ``Task`` promises: tried on a few worlds before anything is run.
+"""Checks that a task conforms to ``Task``, on a few worlds before a run.
 
-Shapes: n tried worlds, A act_dim; nq, nv, nu of the scene. No physics is stepped: what a task says
-of its own starts shows its shapes, kinds and devices, and costs a few milliseconds.
+Shapes: n tried worlds, A act_dim; nq, nv, nu of the scene. No physics is stepped: the task's
+methods on its own start states reveal shapes, types and devices within a few milliseconds.
 """
 
 # mujoco ships no types.
@@ -43,16 +43,16 @@ def check_contract(
     dtype: torch.dtype = torch.float64,
     num: int = _TRIED,
 ) -> CompiledScene:
-    """Demand that a task's members are there and that its methods give what they should.
+    """Check that the task has all members and that its methods return valid results.
 
     Args:
         task: The task.
-        device: Where its worlds are; the processor where None.
-        dtype: Of the states that it is shown.
+        device: Device of its worlds; the CPU where None.
+        dtype: Dtype of the states.
         num: n; a single world is tried after them.
 
     Raises:
-        PluginError: Names all that is wrong, a line each: method, expected, found, what to do.
+        PluginError: Lists all violations, one per line: method, expected, found, hint.
     """
     problems = Problems(task)
     missing = check_members(task, problems)
@@ -67,12 +67,12 @@ def check_contract(
 
 
 def check_on_backend(backend: Backend, task: Task) -> CompiledScene:
-    """Likewise in the states of a backend, which must be able to place the scene's mocap bodies.
+    """Check the task on states of a backend, and that the backend places its mocap bodies.
 
     Raises:
-        PluginError: As ``check_contract``, or the backend is not.
+        PluginError: As ``check_contract``, or the backend cannot place them.
     """
-    # A backend that does not say what it computes in does so in MuJoCo's own precision.
+    # A backend without a dtype computes in MuJoCo's own precision.
     dtype = getattr(backend, "dtype", torch.float64)
     scene = check_contract(task, device=backend.device, dtype=dtype)
     demand_placeable(scene.model, backend)
@@ -80,13 +80,13 @@ def check_on_backend(backend: Backend, task: Task) -> CompiledScene:
 
 
 def finite_rows(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> Tensor:
-    """(B,) where reward (B,) and observations are numbers that float32 holds.
+    """Return (B,) True where reward (B,) and observations are finite in float32.
 
-    A world that diverges is lost alone. That no world which is good (B,) has any is the task's
+    A single diverged world is lost on its own. If no good (B,) world is finite, the task is at
     fault.
 
     Raises:
-        PluginError: It is so; what is NaN or infinite is named.
+        PluginError: No good world is finite; the error names the NaN or infinite value.
     """
     parts = [rew[:, None], *(value.reshape(len(value), -1) for value in obs.values())]
     finite = torch.stack([torch.isfinite(part).all(1) for part in parts]).all(0)
@@ -96,10 +96,10 @@ def finite_rows(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor
 
 
 def demand_finite(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> None:
-    """Reward (B,) and observations of worlds that are good (B,) must be numbers.
+    """Check that reward (B,) and observations are finite in the good worlds (B,).
 
     Raises:
-        PluginError: One is NaN or infinite; it is named.
+        PluginError: A value is NaN or infinite; the error names it.
     """
     problems = Problems(task)
     for method, name, value in [
@@ -131,7 +131,7 @@ def _compiled(spec: Any, problems: Problems) -> Any:
 
 
 def _check_rows(trial: _TaskTrial, num: int) -> None:
-    """All methods on num starts."""
+    """Check all methods on num starts."""
     task, problems, missing = trial.task, trial.problems, trial.missing
     generator = torch.Generator().manual_seed(derive("task check", 0))
     with torch.random.fork_rng(devices=[]):
@@ -175,7 +175,7 @@ def _start_fits(trial: _TaskTrial, start: Any, num: int) -> bool:
 
 
 def _first_view(trial: _TaskTrial, start: Reset) -> SimView:
-    """The starts as a backend shows them before its first step."""
+    """Return the view of the starts that a backend shows before its first step."""
     model, shown = trial.model, [list[Any](), list[Any](), list[Any]()]
     mocap = mocap_poses(model, start.goal, len(start.qpos)).get("mocap")
     data = mujoco.MjData(model)
@@ -195,7 +195,7 @@ def _first_view(trial: _TaskTrial, start: Reset) -> SimView:
 
 
 def _still(spec: ActSpec, rows: RowChecks) -> Tensor:
-    """Actions (n, A) in the middle of their limits."""
+    """Return actions (n, A) in the middle of their limits."""
     act = torch.zeros(spec.size, device=rows.device)
     if spec.low and spec.high:
         low, high = (torch.tensor(each, device=rows.device) for each in (spec.low, spec.high))

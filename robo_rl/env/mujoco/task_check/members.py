@@ -1,4 +1,4 @@
-"""Whether a task has the members that ``Task`` names, each of its kind."""
+"""Checks that a task has the members of ``Task``, each of the right type."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _METHODS = ("scene", "reset", "control", "observe", "reward", "terminated", "suc
 
 
 def check_members(task: Any, problems: Problems) -> set[str]:
-    """Names of what is missing or cannot be used, and a line about each.
+    """Return the names of missing or invalid members, and add a line about each.
 
     Args:
-        task: The task, or what was given for one.
-        problems: Where lines are added.
+        task: The object given as the task.
+        problems: Collects the lines.
     """
     wrong = {name for name in _METHODS if not callable(getattr(task, name, None))}
     known = [name for name in dir(task) if not name.startswith("_")]
@@ -54,7 +54,7 @@ def check_members(task: Any, problems: Problems) -> set[str]:
 
 
 def _check_expert(task: Any, problems: Problems) -> None:
-    """A demonstrator can be asked for as ``Demonstrable`` says; none need be there."""
+    """Check the signature of the demonstrator's factory, if the task has one."""
     try:
         if hasattr(task, "expert"):
             inspect.signature(task.expert).bind(1, torch.Generator(), 0.0)

@@ -1,4 +1,4 @@
-"""What is wrong with a task, a line each: the method and where it is, expected, found, what to do.
+"""Collects the problems of a task, one line each: method, place, expected, found, hint.
 
 Shapes: n tried worlds.
 """
@@ -17,10 +17,10 @@ from robo_rl.core.errors import PluginError, RoboRlError
 
 
 class Problems:
-    """The lines, as they are found.
+    """The lines, in the order of discovery.
 
     Args:
-        task: The task, or what was given for one.
+        task: The object given as the task.
     """
 
     def __init__(self, task: Any) -> None:
@@ -40,7 +40,7 @@ class Problems:
         self.lines.append(str(line))
 
     def call(self, method: str, *args: Any) -> Any:
-        """What a method gives; None, and a line, if it raises."""
+        """Return the result of a method; if it raises, add a line and return None."""
         try:
             given = getattr(self.task, method)(*args)
         except RoboRlError:
@@ -53,7 +53,7 @@ class Problems:
         return given
 
     def finite(self, method: str, what: str, value: Tensor) -> bool:
-        """Whether all of value are numbers; a line if not."""
+        """Return whether all of value is finite; add a line if not."""
         bad = int((~torch.isfinite(value)).sum())
         if bad:
             self.add_problem(
@@ -62,10 +62,10 @@ class Problems:
         return not bad
 
     def report(self) -> None:
-        """Raise all that was found.
+        """Raise an error that lists all problems.
 
         Raises:
-            PluginError: Something was.
+            PluginError: There is at least one problem.
         """
         if self.lines:
             raise PluginError("\n".join(dict.fromkeys(self.lines)))
@@ -79,19 +79,19 @@ class Problems:
         )
 
     def _place(self, error: Exception) -> str:
-        """The line that raised, of the task's package if that had a part in it."""
+        """Return the line that raised, in the task's package if it has a frame."""
         fault = fault_of(error, {package_of(type(self.task))})
         return f" at {fault.place}" if fault else ""
 
 
 class RowChecks:
-    """Checks of what a method gives for n worlds.
+    """Checks of a method's results for n worlds.
 
     Args:
-        problems: Where lines are added.
+        problems: Collects the lines.
         num: n.
-        device: Where tensors are to be.
-        other: Where they may be as well.
+        device: Expected device of tensors.
+        other: A second allowed device.
     """
 
     def __init__(
@@ -105,25 +105,25 @@ class RowChecks:
         self._devices = {each for each in (device, other) if each is not None}
 
     def floating(self, method: str, what: str, value: Any, *size: int) -> None:
-        """(n, *size) of floating point, finite."""
+        """Check that value is finite floating point, (n, *size)."""
         self._demand(method, what, value, size, "floating point", Tensor.is_floating_point)
 
     def boolean(self, method: str, value: Any) -> None:
-        """(n,) bool."""
+        """Check that value is (n,) bool."""
         self._demand(method, "", value, (), "bool", lambda given: given.dtype == torch.bool)
 
     def fits(self, method: str, what: str, value: Any, size: Sequence[int]) -> None:
-        """(n, *size) of any real numbers, finite."""
+        """Check that value is finite and real, (n, *size)."""
         self._demand(method, what, value, size, "numbers", lambda given: not given.is_complex())
 
     def leading(self, method: str, what: str, value: Any) -> None:
-        """(n, …) of anything."""
+        """Check that value has n rows."""
         if not isinstance(value, Tensor) or value.shape[:1] != (self.num,):
             expected = f"a tensor (B, …) with B = {self.num}"
             self.problems.add_problem(method, _unfit(what), expected, self.describe(value))
 
     def describe(self, value: Any) -> str:
-        """Shape, kind and device of a tensor; the type of anything else."""
+        """Return shape, dtype and device of a tensor; the type of anything else."""
         if isinstance(value, tuple | list):
             return f"({', '.join(map(self.describe, value))})"
         if not isinstance(value, Tensor):
