@@ -27,7 +27,7 @@ SUITE: dict[str, Any] = {
         "default": {},
         "sde": {
             "stages": {
-                "online": {"explore": {"sampler": "flow_sde"}, "algo": {"ratio": "single_step"}}
+                "online": {"exploration": {"sampler": "flow_sde"}, "algo": {"ratio": "single_step"}}
             }
         },
         "gaussian": {"policy": {"name": "gaussian", "horizon": 4, "exec_horizon": 4}},

@@ -190,7 +190,16 @@ def test_the_readme_names_what_is_registered():
     text = (ROOT / "README.md").read_text()
     table = text[text.index("## What is supported") : text.index("## Add a task")]
     listed = set(re.findall(r"`([a-z0-9_]+)`", table))
-    kinds = ("policies", "nets", "samplers", "algos", "improvers", "critics", "estimators", "envs")
+    kinds = (
+        "policies",
+        "nets",
+        "samplers",
+        "algos",
+        "offline_algos",
+        "critics",
+        "estimators",
+        "envs",
+    )
     kinds += ("backends", "tasks", "robots", "transports")
     assert listed == {name for kind in kinds for name in registry.names(kind)}
 
@@ -198,7 +207,7 @@ def test_the_readme_names_what_is_registered():
 @pytest.mark.parametrize(
     ("page", "kind"),
     [
-        ("concepts/offline-rl", "improvers"),
+        ("concepts/offline-rl", "offline_algos"),
         ("concepts/offline-rl", "critics"),
         ("concepts/off-policy-evaluation", "estimators"),
         ("concepts/policy-as-chain", "samplers"),

@@ -88,7 +88,7 @@ RENAMED_KEYS = tuple(
             "lead_m push_depth_m", "done_m push_tolerance_m", "push_s push_timeout_s",
             "turn_m rotation_scale_m",
         ),
-        "report": ("fall degradation_threshold", "clock prior_stages", "student student_stage"),
+        "report": ("fall degradation_threshold", "clock prior_stages"),
         r"ratios\.\w+": ("of axis", "success threshold"),
         "sequential": ("group seeds_per_group", "groups num_groups", "level alpha"),
         r"^(suite|source)?$": (

@@ -24,7 +24,7 @@ class TabletopConfig(ConfigModel):
         robot: A robot with a gripper.
         reward: ``sparse``: 1 at success; ``dense`` adds the missing progress as costs.
         terminate_on_success: Whether an episode ends with its success.
-        start: (J,) arm joints at reset, rad; empty for the robot's home.
+        start_joint_pos: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it, rad.
         episode_s: Time limit.
         actions: Joint targets, or poses of the end effector.
@@ -33,7 +33,7 @@ class TabletopConfig(ConfigModel):
     robot: Annotated[Component[Robot], component("robots")] = cast("Component[Robot]", "panda")
     reward: Literal["dense", "sparse"] = "dense"
     terminate_on_success: bool = True
-    start: tuple[float, ...] = ()
+    start_joint_pos: tuple[float, ...] = ()
     start_noise: float = Field(default=0.02, ge=0)
     episode_s: float = Field(default=4.0, gt=0)
     actions: Actions = "joints"
@@ -58,7 +58,7 @@ class TabletopTask(ArmTask, Generic[ConfigT]):
         super().__init__(
             cfg.robot.build(),
             cfg.episode_s,
-            cfg.start,
+            cfg.start_joint_pos,
             cfg.start_noise,
             holds_m=holds_m,
             actions=cfg.actions,

@@ -95,7 +95,7 @@ def test_where_the_dataset_decides_the_scale_the_graph_is_not_blamed():
     said = judged(gap_of(2e-3, 0.0, 0.0, scale=(1000.0, 0.02, 1.0)))
     assert "the dataset's scale is off: its normaliser spreads 'shoulder' over 2e+03 rad" in said
     assert "its range is 6 rad" in said
-    assert "stages.bc.modes={act: quantile}" in said
+    assert "stages.bc.normalization={act: quantile}" in said
     assert "onnx" not in said
 
 

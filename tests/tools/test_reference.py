@@ -21,15 +21,15 @@ from tools.reference.pages import FOLDER, PAGES
 ROOT = Path(__file__).parents[2]
 
 NO_CONFIG = {
-    "Kept": "what is kept of a finished cell",
-    "KeptStage": "what is kept of a stage",
-    "Measured": "what is kept of a number",
-    "Pace": "what is kept of a sitting",
+    "CellRecord": "what is kept of a finished cell",
+    "StageResult": "what is kept of a stage",
+    "NumberRecord": "what is kept of a number",
+    "RunConditions": "what is kept of a sitting",
     "Gate": "what a report says of a gate",
     "Calibration": "what a classifier was found to need",
-    "Orders": "what a node tells its watchdog",
-    "Estate": "what a watchdog finishes",
-    "Sources": "a part of a deployment's settings, read again",
+    "WatchdogJob": "what a node tells its watchdog",
+    "UnfinishedOutputs": "what a watchdog finishes",
+    "SourceConfig": "a part of a deployment's settings, read again",
 }
 """Models that nobody writes by hand, and what they are."""
 

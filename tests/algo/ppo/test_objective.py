@@ -249,7 +249,7 @@ def test_a_policy_without_a_density_is_refused_unless_its_ratio_needs_none():
         ({"ratio": "cfm", "ratio_norm": "guard"}, "ratio_norm"),
         ({"ratio": "cfm", "entropy_coef": 0.1}, "entropy"),
         ({"ratio": "joint", "ratio_norm": "guard", "ratio_reduction": "mean"}, "ratio_reduction"),
-        ({"ratio": "cfm", "anchor": {"bc_rollout": 0.1}}, "anchor"),
+        ({"ratio": "cfm", "regularization": {"bc_rollout": 0.1}}, "anchor"),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused(fields, says):

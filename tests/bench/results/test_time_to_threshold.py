@@ -98,7 +98,7 @@ def test_one_that_began_there_and_ended_before_there_was_a_window_took_no_longer
 
 
 def test_a_run_that_never_got_there_was_given_all_the_time_until_its_end():
-    clean = REPORT.model_copy(update={"curve": "clean"})
+    clean = REPORT.model_copy(update={"curve": "eval"})
     found = run("a", 0, 2, 8, 9, 7).model_copy(update={"clean": ((50, 0.5, 10, 3, None),)})
     assert time_to_threshold(found, 0.8, "env_steps", clean) == TimeToThreshold(
         400.0, censored=True

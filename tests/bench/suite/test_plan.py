@@ -155,7 +155,10 @@ def test_suites_are_found_by_name():
             r" 'online'",
         ),
         ({"report": {"student": "distil"}}, r"suite\.report\.student: .* did you mean 'distill'"),
-        ({"report": {"clock": ["bc", "colect"]}}, r"report\.clock: .* did you mean 'collect'"),
+        (
+            {"report": {"prior_stages": ["bc", "colect"]}},
+            r"report\.clock: .* did you mean 'collect'",
+        ),
         ({"shared": ["collect", "cb"]}, r"suite\.shared: no stage 'cb'; did you mean 'bc'"),
     ],
 )
@@ -188,9 +191,11 @@ def test_only_defaults_may_name_stages_that_there_are_not(here: Path):
 
 def test_a_clean_curve_needs_a_stage_that_looks_on_the_way(here: Path):
     said = refused(here, report={"curve": "eval"})
-    assert "report.curve: 'clean', but near default 0 sets no stages.online.probe.every" in said
+    assert (
+        "report.curve: 'eval', but near default 0 sets no stages.online.periodic_eval.every" in said
+    )
     stages = {**SUITE["experiment"]["stages"]}
-    stages["online"] = {**stages["online"], "probe": {"every": 1}}
+    stages["online"] = {**stages["online"], "periodic_eval": {"every": 1}}
     write_suite(
         here, experiment={**SUITE["experiment"], "stages": stages}, report={"curve": "eval"}
     )
@@ -201,7 +206,7 @@ def test_the_stage_that_counts_must_be_in_every_cell(here: Path):
     other = {"stages": {"again": {"name": "online"}}}
     said = refused(here, methods={"default": {}, "other": other}, report={"stage": "again"})
     assert "no stage 'again' in near default 0" in said
-    write_suite(here, methods={"default": {}, "other": other}, report={"clock": ["again"]})
+    write_suite(here, methods={"default": {}, "other": other}, report={"prior_stages": ["again"]})
     assert load_plan("tiny").cells()
 
 

@@ -55,7 +55,7 @@ def test_numbers_are_those_of_a_run_that_keeps_nothing(
     init = Context.__init__
 
     def forgetful(self: Context, *args: Any, **fields: Any) -> None:
-        init(self, *args, **{**fields, "keeps": False})
+        init(self, *args, **{**fields, "caches_evaluations": False})
 
     monkeypatch.setattr(Context, "__init__", forgetful)
     anew = run(tmp_path / "anew")

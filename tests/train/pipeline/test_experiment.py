@@ -60,7 +60,7 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
             online(exploration={"finetune_steps": 9}),
             "stages.online: .*finetune_steps 9, num_steps 2",
         ),
-        (online(exploration={"sampler": "ddpm"}), "stages.online: .*'ddpm' reads noise"),
+        (online(exploration={"sampler": "ddpm"}), "stages.online: .*'ddpm' expects noise"),
         (online(algo={"group_size": 3}), "stages.online: .* multiple of the group size 3, found 8"),
         (
             {"policy": {**POLICY, "finetune_steps": 1}, **online(algo={"ratio": "cfm"})},

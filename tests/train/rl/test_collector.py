@@ -19,7 +19,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.rl.collector import Collector
 
 NUM_ENVS = 16
-OFFSET = {"name": "flow_noise", "std_min": 0.1, "std_max": 0.1, "rho": 1.0}
+OFFSET = {"name": "flow_noise", "std_min": 0.1, "std_max": 0.1, "chunk_correlation": 1.0}
 
 
 def make_env(**fields: Any) -> ChunkEnv:

@@ -23,7 +23,8 @@ def cloned(road: Any) -> DenoisingPolicy:
 
 def test_the_sampler_changes_and_evaluation_does_not(cloned, generator):
     cfg = validate(
-        {"sampler": {"name": "flow_sde", "level": 0.7}, "finetune_steps": 1}, ExplorationConfig
+        {"sampler": {"name": "flow_sde", "noise_level": 0.7}, "finetune_steps": 1},
+        ExplorationConfig,
     )
     changed = with_exploration(cloned, cfg, seed=0)
     assert (cloned.cfg.sampler.name, changed.cfg.sampler.name) == ("flow_noise", "flow_sde")
@@ -68,7 +69,7 @@ def test_what_is_not_given_stays(cloned):
 
 
 def test_a_sampler_of_another_family_is_refused(cloned):
-    with pytest.raises(ConfigError, match="'ddim' reads noise"):
+    with pytest.raises(ConfigError, match="'ddim' expects noise"):
         with_exploration(cloned, validate({"sampler": "ddim"}, ExplorationConfig), seed=0)
 
 

@@ -110,7 +110,7 @@ def test_a_policy_that_goes_back_sees_the_world_as_it_did(
     stages = {"scratch": ROAD["scratch"], "expert": {**EXPERT, "updates": 3}}
     tree = ConfigTree({**EXPERIMENT, "stages": stages, "waive": {"expert": "too short"}}, {})
     run_experiment(tree, [], tmp_path)
-    tracked = [state["tracker"]["mean"]["obs.joint_pos"] for state in seen]
+    tracked = [state["obs_stats"]["mean"]["obs.joint_pos"] for state in seen]
     assert torch.equal(tracked[3], tracked[0])
     assert not torch.equal(tracked[2], tracked[0])
 

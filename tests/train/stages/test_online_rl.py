@@ -43,7 +43,7 @@ AVERAGED = {
     "minibatch": 64,
     "ema_decay": 0.8,
     "proximal_ema": 0.5,
-    "anchor": {"reverse_kl": 0.01, "bc_reference": 0.001},
+    "regularization": {"reverse_kl": 0.01, "bc_reference": 0.001},
 }
 GROUPED = {
     **CHANGING,
@@ -106,7 +106,11 @@ def test_looking_on_the_way_changes_nothing(tmp_path: Path):
     """Nor does where it is looked from: every second of five updates."""
     found = {}
     for every in (0, 2):
-        online = {**STAGES["online"], "updates": 5, "probe": {"every": every, "episodes": 5}}
+        online = {
+            **STAGES["online"],
+            "updates": 5,
+            "periodic_eval": {"every": every, "episodes": 5},
+        }
         stages = {**CHANGING["stages"], "online": online}
         tree = ConfigTree({**EXPERIMENT, "stages": stages, "waive": CHANGING["waive"]}, {})
         run_experiment(tree, [], tmp_path / str(every))

@@ -170,8 +170,11 @@ def test_from_marked_episodes_to_rewards_of_unmarked_logs_to_a_policy(tmp_path: 
     logs.extend(unmarked(marked))
     stages = {
         "dataset": {"path": str(marked.path)},
-        "success": {"model": {"members": 2, "hidden": [32]}, "fit": {"steps": 150, "lr": 5e-3}},
-        "logs": {"name": "dataset", "path": str(logs.path), "marked": False},
+        "success": {
+            "model": {"members": 2, "hidden": [32]},
+            "training": {"steps": 150, "lr": 5e-3},
+        },
+        "logs": {"name": "dataset", "path": str(logs.path), "labelled": False},
         "label": {},
         "bc": STAGES["bc"],
         "offline": {"critic_steps": 20, "steps": 20, "fqe": {"steps": 20}},

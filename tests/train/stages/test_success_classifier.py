@@ -20,7 +20,7 @@ from robo_rl.train.pipeline.stage import Report
 from robo_rl.train.stages.success_classifier import TrainSuccessClassifier
 from robo_rl.world.success_trainer import SuccessTrainer
 
-SMALL = {"model": {"members": 2, "hidden": [16]}, "fit": {"steps": 120, "lr": 1e-2}}
+SMALL = {"model": {"members": 2, "hidden": [16]}, "training": {"steps": 120, "lr": 1e-2}}
 
 
 def learn(directory: Path, store: ZarrStore, **changes: Any) -> Report:

@@ -139,7 +139,7 @@ def test_a_run_of_one_goes_on_with_two(runner: Runner, road, cloned: Path):
     [
         ("stages.online.algo.name=nft",),
         ("stages.online.algo.group_size=2",),
-        ("stages.online.algo.ratio=cfm", "stages.online.algo.credit=returns"),
+        ("stages.online.algo.ratio=cfm", "stages.online.algo.advantage=monte_carlo"),
     ],
     ids=["nft", "groups", "cfm"],
 )
