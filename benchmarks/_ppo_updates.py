@@ -116,7 +116,7 @@ def make_rollout(
     num_exec = torch.full((num_envs,), setting.chunk, device=setting.device)
     no, obs = torch.zeros_like(num_exec, dtype=torch.bool), _observation(num_envs, generator)
     for _ in range(BLOCK):
-        chain = policy.sample(obs, generator, single_step=setting.ratio == "one_step")
+        chain = policy.sample(obs, generator, single_step=setting.ratio == "single_step")
         mask = executed_mask(num_exec, setting.chunk)[:, None]
         columns = {
             "x": chain.x,

@@ -28,7 +28,7 @@ SIDES = {
         "per_step", "diffusion", "ddpm", num_steps=20, scored_steps=10, finetune_steps=10
     ),
     "joint": UpdateSetting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4),
-    "one_step": UpdateSetting("one_step", "flow", "flow_sde", num_steps=4, scored_steps=1),
+    "single_step": UpdateSetting("single_step", "flow", "flow_sde", num_steps=4, scored_steps=1),
 }
 
 

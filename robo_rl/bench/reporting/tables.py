@@ -110,7 +110,7 @@ def _gates(summary: Numbers) -> Table:
     header = (
         *("task", "method", "seed", "stage"),
         *("return before", "its value", "return after", "its value"),
-        *("widened by", "ood_distance", "goes on"),
+        *("widened by", "OOD distance", "goes on"),
     )
     rows = [
         (
