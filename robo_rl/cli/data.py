@@ -14,9 +14,9 @@ from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import DataError
+from robo_rl.data.convert import Converter
 
 if TYPE_CHECKING:
-    from robo_rl.data.convert import Converter
     from robo_rl.data.store.action_limits import LimitViolations
     from robo_rl.data.store.verify import VerifyReport
     from robo_rl.data.store.zarr_store import ZarrStore

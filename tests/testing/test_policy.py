@@ -46,9 +46,9 @@ class AveragesLogProb(FlowPolicy):
 
 
 class DrawsFromTheGlobalStream(FlowPolicy):
-    def sample(self, obs, generator, *, one_step=False):
+    def sample(self, obs, generator, *, single_step=False):
         return super().sample(
-            obs, torch.Generator().manual_seed(torch.seed()), single_step=one_step
+            obs, torch.Generator().manual_seed(torch.seed()), single_step=single_step
         )
 
 

@@ -73,10 +73,10 @@ def test_the_curve_is_the_one_that_the_report_names():
     ("curve", "began", "n", "expected"),
     [
         ("eval", 0.8, 10, TimeToThreshold(100.0, reached_at_start=True)),
-        ("clean", 0.79, 10, TimeToThreshold(200.0)),
-        ("clean", 0.8, 9, TimeToThreshold(200.0)),  # too few episodes to tell
-        ("clean", 0.8, None, TimeToThreshold(200.0)),
-        ("clean", None, 10, TimeToThreshold(200.0)),
+        ("eval", 0.79, 10, TimeToThreshold(200.0)),
+        ("eval", 0.8, 9, TimeToThreshold(200.0)),  # too few episodes to tell
+        ("eval", 0.8, None, TimeToThreshold(200.0)),
+        ("eval", None, 10, TimeToThreshold(200.0)),
         ("training", 0.8, 10, TimeToThreshold(200.0)),  # it explores: that is another policy
     ],
 )
@@ -88,7 +88,7 @@ def test_what_began_there_took_no_time_whatever_became_of_it(
 
 
 def test_one_that_began_there_and_ended_before_there_was_a_window_took_no_longer_than_it_had():
-    report = REPORT.model_copy(update={"curve": "clean", "window": 100})
+    report = REPORT.model_copy(update={"curve": "eval", "window": 100})
     assert time_to_threshold(begun(0.8, 100), 0.8, "env_steps", report) == TimeToThreshold(
         200.0, reached_at_start=True
     )

@@ -103,7 +103,7 @@ def test_pictures_come_late_where_the_world_does(seen):
     """Of a delay between two steps the older picture is shown, and no mixture."""
     fast = seen(2)
     fields = {"env": fast.cfg.model_dump(mode="json") | {"name": "sim"}}
-    fields["out"] = {"latency_s": [0.03, 0.03]}
+    fields["obs_delay"] = {"latency_s": [0.03, 0.03]}
     late = LatencyEnv(LatencyEnv.Config.model_validate(fields), SeenTask(), 2)
     shown, seen_late = [fast.reset(0)], [late.reset(0)]
     for act in torch.ones(4, 2, 1):

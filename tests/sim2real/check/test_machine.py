@@ -30,7 +30,7 @@ def facts(path: Path, late_s: list[float], episode_s: float = 4.0, **fields: Any
         {"robot": {"name": "panda"}, "observe": observe, **fields}, DeploySettings
     )
     return SimpleNamespace(
-        loaded_late_s=np.array(late_s),
+        loaded_wake_delay_s=np.array(late_s),
         settings=settings,
         contract=manifest.contract,
         manifest=manifest,

@@ -36,7 +36,7 @@ def grip(at_s: float, width: float) -> Said:
 
 def course(*, silent: range = range(0)) -> list[Said]:
     """The hand goes on by a millimetre a period, the gripper closes, and says so just after it."""
-    said = [joints(0.01 * i, ROBOT.home, ROBOT.joint_names) for i in range(5 * STEPS + 10)]
+    said = [joints(0.01 * i, ROBOT.home_qpos, ROBOT.joint_names) for i in range(5 * STEPS + 10)]
     said += [pose(0.01 * i + 0.001, "/ee_pose", HOME) for i in range(5 * STEPS + 10)]
     for k in range(STEPS):
         if k not in silent:

@@ -63,9 +63,7 @@ def test_items_come_by_name_in_the_order_and_type_of_training():
 def test_a_turn_is_the_one_that_tasks_observe():
     ours = quat_to_rot6d_tensor(torch.from_numpy(QUAT)).numpy()
     reading = Reading({"orientation": QUAT}, (), 0.0)
-    np.testing.assert_allclose(
-        select_by_name(reading, "quat_to_rot6d", (), "/hand"), ours, atol=1e-12
-    )
+    np.testing.assert_allclose(select_by_name(reading, "rot6d", (), "/hand"), ours, atol=1e-12)
 
 
 def test_it_is_as_old_as_its_oldest_reading_and_nothing_before_all_came():
@@ -135,5 +133,5 @@ def test_every_item_needs_a_source():
         observer(hand=Source(difference=("gap", "cube")))
     with pytest.raises(ConfigError, match="'/hand' has another elsewhere"):
         observer(hand=SOURCES["hand"].model_copy(update={"msg_type": MsgType.ARRAY}))
-    with pytest.raises(ConfigError, match="a topic, or minus"):
+    with pytest.raises(ConfigError, match="a topic, or difference"):
         observer(arm=Source())

@@ -210,7 +210,7 @@ def driven(lab: Lab, path: Path, kind: str) -> Node:
     )
 
 
-@pytest.mark.parametrize("kind", ["array", "trajectory", "follow"])
+@pytest.mark.parametrize("kind", ["array", "trajectory", "follow_joint_trajectory"])
 def test_a_node_drives_it(tmp_path: Path, kind: str):
     """Four seconds of a policy that drives every joint on, through limits, in lock-step."""
     lab = Lab("lift_cube")

@@ -28,7 +28,7 @@ def tracker(robot):
 
 def _follow(tracker, pos, steps=60):
     quat = torch.tensor([[0.0, 1.0, 0.0, 0.0]]).expand(len(pos), 4)
-    return torch.stack([tracker.follow(pos, quat) for _ in range(steps)])
+    return torch.stack([tracker.step(pos, quat) for _ in range(steps)])
 
 
 def test_each_env_reaches_its_own_pose(tracker, robot):

@@ -87,7 +87,7 @@ def test_a_gate_says_what_it_passed_where_nobody_said_an_answer(tmp_path: Path):
     assert Gate(name="a", passed=True, detail="").answer == "pass"
     Report("bc", gate=Gate(name="a", passed=False, detail="")).write(tmp_path)
     body = json.loads((tmp_path / "report.json").read_text())
-    for name in ("answer", "needed", "setting"):
+    for name in ("answer", "episodes_needed", "setting"):
         del body["gate"][name]
     del body["earlier"]
     (tmp_path / "report.json").write_text(json.dumps(body))

@@ -108,7 +108,7 @@ def test_settings_are_parts_too(plugin: Plugin):
 def test_an_env_that_says_nothing_is_its_source_its_version_and_its_settings(plugin: Plugin):
     before = world(task=None, env={"name": "bare"})
     assert [*before] == ["env settings", "env source: acme_envs", "plugin version: acme-envs"]
-    assert changed_parts(before, world(task=None, env={"name": "bare", "noise_level": 2})) == [
+    assert changed_parts(before, world(task=None, env={"name": "bare", "level": 2})) == [
         "env settings"
     ]
     plugin.change("acme_envs.py", "nothing is", "so little is")

@@ -28,7 +28,7 @@ def test_the_sampler_changes_and_evaluation_does_not(cloned, generator):
     )
     changed = with_exploration(cloned, cfg, seed=0)
     assert (cloned.cfg.sampler.name, changed.cfg.sampler.name) == ("flow_noise", "flow_sde")
-    assert changed.cfg.sampler.cfg.level == 0.7
+    assert changed.cfg.sampler.cfg.noise_level == 0.7
     assert changed.trainable_steps.tolist() == [False, True]
     assert changed.cfg.net == cloned.cfg.net
     items = cloned.obs_spec.items

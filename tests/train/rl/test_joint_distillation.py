@@ -189,7 +189,7 @@ def test_the_stage_leaves_the_head_that_the_next_one_begins_with(tmp_path: Path)
 
 @pytest.mark.usefixtures("no_film")
 @pytest.mark.parametrize(
-    ("newest", "take_up", "taken"),
+    ("newest", "warm_start_student", "taken"),
     [("online", True, True), ("online", False, False), ("offline", True, False)],
 )
 def test_only_a_head_of_the_policy_that_is_distilled_is_taken_up(

@@ -148,7 +148,7 @@ def test_a_waiver_is_another_stage(tmp_path: Path):
 def test_an_algorithm_that_does_not_take_the_policy_is_refused_before_anything_runs(
     runner: Runner, tmp_path: Path
 ):
-    config = written(tmp_path, algo={"name": "ppo"})
+    config = written(tmp_path, algo={"name": "bppo"})
     ended = runner.run("run", config, "policy.finetune_steps=1", "--out", tmp_path / "runs")
     assert ended.status == 2
     assert "PPO trains all denoising steps" in ended.output

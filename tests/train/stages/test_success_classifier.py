@@ -56,7 +56,7 @@ def test_what_cannot_be_seen_does_not_pass(tmp_path: Path):
             np.random.default_rng(number).normal(size=(len(episode["act"]), 1)).astype(np.float32)
         )
         store.append(episode)
-    report = learn(tmp_path / "run", store, floor=0.7)
+    report = learn(tmp_path / "run", store, min_rate=0.7)
     assert report.status == "cannot tell"  # of the handful of episodes that test it
     assert report.gate is not None
     assert "test episodes would tell" in report.gate.detail

@@ -33,7 +33,7 @@ TRIPS = [
     (Reason.ESTOP, {"estop": True}),
     (Reason.ESTOP, {"estop": True, "stop": True}),
     (Reason.STOP, {"stop": True}),
-    (Reason.DOUBT, {"doubt": "joint 1 moved farther than it can"}),
+    (Reason.DOUBT, {"implausible_reason": "joint 1 moved farther than it can"}),
     (Reason.STALE, {"observed_s": 0.93}),
     (Reason.STALE, {"observed_s": float("nan")}),
     (Reason.LATE, {"pending_s": 0.3, "target": None}),
@@ -97,7 +97,7 @@ def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_
         (0.05, {"standing": True}, "command"),
         (0.3, {"standing": True}, "robot"),
         (0.3, {}, "command"),
-        (0.3, {"standing": True, "doubt": "it jumped"}, "command"),
+        (0.3, {"standing": True, "implausible_reason": "it jumped"}, "command"),
         (0.3, {"standing": True, "observed_s": 0.5}, "command"),
     ):
         safety = make(max_tracking_error=1.0)

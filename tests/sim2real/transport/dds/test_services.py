@@ -31,13 +31,13 @@ from robo_rl_sim2real.transport.dds.transport import Dds
 
 SERVER = """
 import sys
-from robo_rl_sim2real.transport.base import Reply
+from robo_rl_sim2real.transport.base import ServiceResponse
 from robo_rl_sim2real.transport.dds.transport import Dds
 
 server = Dds(Dds.Config(domain=int(sys.argv[1]), services=True), "arm")
 def call():
     print("asked", flush=True)
-    return Reply(True, "from another process")
+    return ServiceResponse(True, "from another process")
 
 server.create_service("~/reset", call)
 print("ready", flush=True)

@@ -58,11 +58,11 @@ def test_headers_tell_scatter_and_loss_whatever_their_clock_says():
     measured_s = measured_s[kept]
     came_s = measured_s + 0.03 + 0.004 * RNG.random(len(measured_s))
     headers_s = 1000.0 + measured_s * (1.0 + 2e-5)  # a clock that drifts, as crystals do
-    found = arrival_statistics([course(came_s=came_s, header_s=headers_s)])
+    found = arrival_statistics([course(received_s=came_s, measured_s=headers_s)])
     assert found.jitter_s == pytest.approx(0.004, rel=0.1)
     assert found.loss == pytest.approx(0.1, abs=0.015)  # a standard error of 0.004
 
 
 def test_without_headers_nothing_is_said_of_arrivals():
     for header_s in (np.full_like(course().received_s, np.nan), np.zeros_like(course().received_s)):
-        assert all(np.isnan(arrival_statistics([course(header_s=header_s)])))
+        assert all(np.isnan(arrival_statistics([course(measured_s=header_s)])))

@@ -82,7 +82,7 @@ def words(tmp_path: Path) -> list[str]:
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
     return [
         f"settings={tmp_path / 'settings.yaml'}",
-        f"like={tmp_path / 'bundle'}",
+        f"contract_from={tmp_path / 'bundle'}",
         "task=lift_cube",
     ]
 
