@@ -74,8 +74,8 @@ ESTIMATORS = ("fqe", "rollouts", "dr")
 IMPROVERS: dict[str, dict[str, Any]] = {
     "awr": {"name": "awr"},
     "null": {"name": "awr", "temperature": 1e6},
-    "parl": {"name": "parl", "stride": 0.01},
-    "ppo": {"name": "ppo"},
+    "parl": {"name": "parl", "step_size": 0.01},
+    "ppo": {"name": "bppo"},
 }
 WHOLE = 4000
 """Gradient steps of cloning for a policy that is then improved."""

@@ -46,6 +46,7 @@ def load_result(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | Non
     if not path.exists():
         return None
     found = json.loads(path.read_text())
+    found.pop("carried", None)
     same = settings_agree(found.pop("settings", None), json.loads(json.dumps(settings)))
     return found if same else None
 

@@ -44,7 +44,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "iql": {},
     "robust": {
         "critic": {"members": 5, "head": {"kind": "huber", "huber_delta": 0.1}},
-        "rule": {"rule": "quantile", "quantile": 0.25},
+        "aggregation": {"mode": "quantile", "quantile": 0.25},
     },
 }
 COLUMNS = ("wrong", *(f"{arm}: success, {what}" for arm in ARMS for what in ("by seed", "mean")))

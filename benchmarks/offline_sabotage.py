@@ -34,7 +34,7 @@ from robo_rl.train.stages.offline_rl import OfflineRl
 KEPT = Path(__file__).parent / "results" / "offline_sabotage"
 BONUS = 0.5
 """Bonus per unit of mean absolute distance between chunks, in normalised action units."""
-REACH = {"name": "parl", "num_samples": 8, "climbs": 20, "stride": 0.1}
+REACH = {"name": "parl", "num_samples": 8, "gradient_steps": 20, "step_size": 0.1}
 SHOWN = ("answer", "accepted", "success_before", "success_ungated")
 COLUMNS = ("seed", "success before", "after", "answer", "goes on")
 

@@ -18,7 +18,7 @@ CORRUPTED = import_module("corrupted_data")
 @pytest.mark.parametrize("kind", CORRUPTED.KINDS)
 def test_so_many_rows_of_one_kind_are_wrong_and_all_else_is_as_it_was(kind: str):
     before = {**logged_columns(2000), "next": torch.arange(2000)}
-    after = CORRUPTED.spoilt(before, kind, torch.Generator().manual_seed(0))
+    after = CORRUPTED.corrupt(before, kind, torch.Generator().manual_seed(0))
     column = {"dynamics": "next", "clean": ""}.get(kind, kind)
     for name, x in before.items():
         changed = (after[name] != x).flatten(1 if x.ndim > 1 else 0)

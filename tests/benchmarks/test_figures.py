@@ -213,7 +213,9 @@ def test_what_is_kept_of_offline_learning_is_of_the_settings_of_now(
              for k in corrupted.KINDS for a in corrupted.ARMS}  # fmt: skip
     asked |= {f"offline_sabotage/{seed}": fooled.settings(seed) for seed in (0, 1, 2)}
     results = ROOT / "benchmarks" / "results"
-    assert [x for x, how in asked.items() if kept.kept(results / f"{x}.json", how) is None] == []
+    assert [
+        x for x, how in asked.items() if kept.load_result(results / f"{x}.json", how) is None
+    ] == []
 
 
 def by_seed(script: str) -> dict[int, Any]:

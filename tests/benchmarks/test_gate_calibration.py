@@ -78,7 +78,7 @@ def test_too_few_policies_say_nothing_of_other_tasks():
 def test_what_is_kept_is_what_is_asked_now():
     for task, plan in product(POLICIES.SETTINGS, POLICIES.PLANS):
         path = Path(CALIBRATION.KEPT) / f"{task}_{plan.name}.json"
-        assert KEPT.kept(path, POLICIES.settings(task, plan)) is not None, path.stem
+        assert KEPT.load_result(path, POLICIES.settings(task, plan)) is not None, path.stem
 
 
 def test_what_is_asked_is_of_one_task_and_one_plan():

@@ -30,23 +30,25 @@ def test_it_is_given_back_for_the_same_settings_wherever_files_lie(
     module: ModuleType, tmp_path: Path
 ):
     elsewhere = {**CONTENT, "stages": {**CONTENT["stages"], "dataset": {"path": "logs.zarr"}}}
-    module.keep(tmp_path / "a.json", module.resolved(CONTENT), {"value": [1.0, 2.0]})
-    again = module.kept(tmp_path / "a.json", module.resolved(elsewhere))
+    module.save_result(
+        tmp_path / "a.json", module.resolve_experiment(CONTENT), {"value": [1.0, 2.0]}
+    )
+    again = module.load_result(tmp_path / "a.json", module.resolve_experiment(elsewhere))
     assert again == {"value": [1.0, 2.0]}
-    assert module.kept(tmp_path / "b.json", module.resolved(CONTENT)) is None
+    assert module.load_result(tmp_path / "b.json", module.resolve_experiment(CONTENT)) is None
 
 
 def test_a_default_that_changed_is_another_question_and_an_option_that_came_later_is_none(
     module: ModuleType, tmp_path: Path
 ):
-    settings, path = module.resolved(CONTENT), tmp_path / "a.json"
-    module.keep(path, settings, {"value": 1.0})
+    settings, path = module.resolve_experiment(CONTENT), tmp_path / "a.json"
+    module.save_result(path, settings, {"value": 1.0})
     settings["stages"]["offline"]["algo"]["an_option"] = 3
-    assert module.kept(path, settings) == {"value": 1.0}
+    assert module.load_result(path, settings) == {"value": 1.0}
     settings["stages"]["offline"]["algo"]["stride"] *= 5.0
-    assert module.kept(path, settings) is None
+    assert module.load_result(path, settings) is None
 
 
 def test_of_files_without_settings_nothing_is_known(module: ModuleType, tmp_path: Path):
     (tmp_path / "a.json").write_text(json.dumps({"value": 1.0}))
-    assert module.kept(tmp_path / "a.json", module.resolved(CONTENT)) is None
+    assert module.load_result(tmp_path / "a.json", module.resolve_experiment(CONTENT)) is None

@@ -79,7 +79,7 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
     assert robot.returncode == 0
     found = json.loads((tmp_path / "robot.json").read_text())
     assert (found["episodes"], found["succeeded"], found["failed"]) == (1, 0, 1)  # it stays there
-    assert said.startswith(b"1 episodes, 0 succeeded, 1 failed, 0 not over, ")
+    assert said.startswith(b"1 episodes, 0 succeeded, 1 failed, 0 unfinished, ")
 
 
 def test_a_robot_can_be_interrupted_from_its_first_line_on():

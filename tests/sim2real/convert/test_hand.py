@@ -52,7 +52,7 @@ def known(tmp_path: Path) -> dict[str, str]:
     source = {"topic": "/ee_pose", "msg_type": MsgType.POSE.value, "field": "position"}
     settings = {"robot": "panda", "observe": {"pos": source}}
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
-    return {"settings": str(tmp_path / "settings.yaml"), "like": str(tmp_path / "bundle")}
+    return {"settings": str(tmp_path / "settings.yaml"), "contract_from": str(tmp_path / "bundle")}
 
 
 def test_hand_and_gripper_of_one_command_are_one_action(tmp_path: Path, known: dict[str, str]):

@@ -88,9 +88,9 @@ def test_a_reader_beside_a_writer_that_never_rests_believes_only_what_was_writte
     code = (
         "import sys, numpy as np\n"
         "from robo_rl_sim2real.control.commands.braking import Motion\n"
-        "from robo_rl_sim2real.watchdog.heartbeat import Block, Phase\n"
+        "from robo_rl_sim2real.watchdog.heartbeat import HeartbeatMemory, Phase\n"
         "file = open(sys.argv[1], 'r+b')\n"
-        f"block = Block.on(file.fileno(), {JOINTS})\n"
+        f"block = HeartbeatMemory.map_file(file.fileno(), {JOINTS})\n"
         "number = 0\n"
         "while True:\n"
         "    number += 1\n"

@@ -36,10 +36,10 @@ robot: panda
 observe: {{pos: {observe}}}
 lifecycle: {{ramp_s: 0.2, final_hold_s: 0.2}}
 safety: {{max_obs_age_s: 2.0, max_obs_age_periods: 40}}
-watchdog: {{hang_timeout_s: 2.0, silent_s: 2.0}}
+watchdog: {{hang_timeout_s: 2.0, watchdog_timeout_s: 2.0}}
 """
 JOINTS = "{topic: /joint_states, field: position}"
-POSE = "{topic: /ee_pose, kind: geometry_msgs/msg/PoseStamped, field: position}"
+POSE = "{topic: /ee_pose, msg_type: geometry_msgs/msg/PoseStamped, field: position}"
 ASIDE = np.array([0.35, 0.35, 0.2, 0.5, -0.5, 1.2, 0.01])
 
 

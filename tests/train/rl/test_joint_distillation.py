@@ -89,8 +89,8 @@ def test_the_policy_is_the_same_with_and_without_it(tmp_path: Path, changes: dic
         loop.train()
         found.append(loop)
     with_it, without = found
-    assert without.apprentice is None
-    assert same(with_it.judged, without.judged)
+    assert without.joint_distillation is None
+    assert same(with_it.eval_policy, without.eval_policy)
     assert torch.equal(with_it.algo.generator.get_state(), without.algo.generator.get_state())
     taught, plain = rows(tmp_path / str(STEPS)), rows(tmp_path / "0")
     assert len([row.pop("student_loss") for row in taught]) == UPDATES
