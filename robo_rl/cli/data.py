@@ -117,7 +117,7 @@ def convert(
 
 
 @app.command()
-def mend(run: _Run, source: _Source = "rosbag") -> None:
+def recover(run: _Run, source: _Source = "rosbag") -> None:
     """Recover the intact part of truncated recordings into new recordings beside them."""
     made = _converter(source, []).recover(run)
     for path in made:

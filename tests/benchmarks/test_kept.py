@@ -45,7 +45,7 @@ def test_a_default_that_changed_is_another_question_and_an_option_that_came_late
     module.save_result(path, settings, {"value": 1.0})
     settings["stages"]["offline"]["algo"]["an_option"] = 3
     assert module.load_result(path, settings) == {"value": 1.0}
-    settings["stages"]["offline"]["algo"]["stride"] *= 5.0
+    settings["stages"]["offline"]["algo"]["step_size"] *= 5.0
     assert module.load_result(path, settings) is None
 
 

@@ -23,7 +23,7 @@ from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.rosbags_types import type_store
 from robo_rl_sim2real.recording.recovery import is_truncated, mcap_files, recovered_path
 
-_MEND = "`robo-rl data mend` writes what is whole of it to a recording beside it"
+_MEND = "`robo-rl data recover` writes what is whole of it to a recording beside it"
 
 
 class BagMessage(NamedTuple):

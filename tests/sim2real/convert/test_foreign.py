@@ -180,7 +180,7 @@ def test_a_recording_that_was_cut_off_is_told_how_to_mend_it(tmp_path: Path, sha
     bag = recorded(tmp_path)
     (file,) = bag.glob("*.mcap")
     file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
-    with pytest.raises(DataError, match="was cut off; `robo-rl data mend` writes what is whole"):
+    with pytest.raises(DataError, match="was cut off; `robo-rl data recover` writes what is whole"):
         convert(bag, tmp_path / "data.zarr")
 
 

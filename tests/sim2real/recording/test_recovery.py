@@ -1,4 +1,4 @@
-"""A recording whose process was killed: readable up to its last second, after ``data mend``."""
+"""A recording whose process was killed: readable up to its last second, after ``data recover``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_kill_9_loses_no_more_than_the_last_second(tmp_path: Path):
     (bag,) = (tmp_path / "recordings").iterdir()
     assert is_truncated(bag)
     before = {file: file.read_bytes() for file in bag.iterdir()}
-    assert main(["data", "mend", str(tmp_path / "recordings")]) == 0
+    assert main(["data", "recover", str(tmp_path / "recordings")]) == 0
     assert {file: file.read_bytes() for file in bag.iterdir()} == before
     mended = bag.with_name(f"{bag.name}-mended")
     assert not is_truncated(mended)
@@ -129,10 +129,10 @@ def test_a_disk_that_is_full_is_said_and_leaves_nothing_in_the_way(bag: Path, tm
         shutil.copytree(bag, torn)
         room = shutil.disk_usage(disk).free - 4096
         filler.write_bytes(bytes(room))
-        assert main(["data", "mend", str(disk)]) == 2
+        assert main(["data", "recover", str(disk)]) == 2
         assert sorted(path.name for path in disk.iterdir()) == ["filler", "torn"]
         filler.unlink()
-        assert main(["data", "mend", str(disk)]) == 0
+        assert main(["data", "recover", str(disk)]) == 0
         assert not is_truncated(disk / "torn-mended")
 
 
@@ -143,5 +143,5 @@ def test_what_was_mended_is_not_written_over(bag: Path, tmp_path: Path):
 
 
 def test_a_whole_recording_has_nothing_to_mend(bag: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["data", "mend", str(bag)]) == 0
+    assert main(["data", "recover", str(bag)]) == 0
     assert capsys.readouterr().out == "nothing was cut off\n"
