@@ -36,7 +36,7 @@ GROUPS = {
     "converters": Group("A converter of recordings to datasets, built as `C(cfg)`.", "Converter"),
     "critics": Group(
         "Critics of logged data, built as `Critics(cfg, policy, replay, generator)`.",
-        "LoggedCritics",
+        "OfflineCritics",
     ),
     "envs": Group("An env, built as `Env(cfg, num_envs)` or `Env(cfg, task, num_envs)`.", "VecEnv"),
     "estimators": Group("An off-policy estimator, built as `Estimator(cfg)`.", "Estimator"),
