@@ -100,7 +100,7 @@ def make_policy(setting: UpdateSetting) -> DenoisingPolicy:
     policy = component("policies").make(settings).build(OBS, ACT, Normalizer.identity(OBS, ACT))
     policy = policy.to(setting.device)
     if setting.finetune_steps:
-        policy.anchor()
+        policy.freeze_reference()
     if setting.compiled:
         cast(nn.Module, policy.net).compile()
     return policy

@@ -103,7 +103,7 @@ class EnvRenderer:
         task = component("tasks").make("lift_cube").build()
         camera = {"name": CAMERA, "width": SIDE, "height": SIDE}
         cfg = CameraSettings.model_validate(
-            {"cameras": [camera], "drawing": {"workers": workers, "timeout_s": 60.0}}
+            {"cameras": [camera], "rendering": {"workers": workers, "timeout_s": 60.0}}
         )
         built = component("backends").make(backend).build()
         self._cameras = CameraSet(task.scene(), cfg, built, worlds)

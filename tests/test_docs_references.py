@@ -19,7 +19,9 @@ from shown_docs import GENERATED, PAGES, ROOT, anchors, commands, named, on_tick
 from robo_rl.cli import main
 from robo_rl.config import registry
 from robo_rl.config.models import compose, validate
+from robo_rl.config.renamed_keys import RENAMED_KEYS
 from robo_rl.core.errors import DeviceError
+from tools.reference import config_keys
 
 SHIPPED = {path.stem for path in (ROOT / "configs" / "experiment").glob("*.yaml")}
 PLUGINS = ("task=raise_hand", "task=acme-tasks:lift_cube")
@@ -217,3 +219,11 @@ def test_the_readme_names_what_is_registered():
 def test_tables_have_a_row_for_every_component(page: str, kind: str):
     text = (ROOT / "docs" / f"{page}.md").read_text()
     assert [name for name in registry.names(kind) if f"\n| `{name}` |" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_page_sets_a_key_by_a_name_of_before(page: Path):
+    fields = {key for model in config_keys.titled() for key in model.model_fields}
+    gone = {each.old for each in RENAMED_KEYS} - fields
+    spans = re.findall(r"`(\w+): [^`]*`", page.read_text())
+    assert [key for key in spans if key in gone] == []

@@ -50,10 +50,11 @@ without it where the table says so: the success rate over the latest updates wit
 episodes |
 | > and ≤ | lower bound, because too many runs ended first; upper bound, because runs reached the \
 rate in their first full window or, without exploration, at their start |
-| fallen | runs that end more than `fall` (5 points) below an earlier part of their curve. A run \
-that did not fall counts with a probability of at most 1 % |
+| degraded | runs that end more than `degradation_threshold` (5 points) below an earlier part of \
+their curve. A run that did not fall counts with a probability of at most 1 % |
 | rollbacks | restorations by the collapse guard in all runs |
-| worse than before | runs that end more than `fall` below their initial policy. Runs that were \
+| worse than before | runs that end more than `degradation_threshold` below their initial \
+policy. Runs that were \
 ruined in their first block have not fallen, and the guard does not detect them |
 | growth | (after − before) ÷ abs(before) of a run, and its mean |
 | stopped early | runs that reached a stop criterion before their budget; they had less time to \
@@ -68,7 +69,8 @@ groups of seeds, and stops before an incomplete group. *Cannot tell* does not me
 Three seeds of one task hardly distinguish methods: such intervals are wide for any comparison.
 
 Time is that of collecting and updating. It excludes evaluation, saving, and shared stages that the
-suite's `clock` does not name. It is comparable between runs under equal conditions. Cells at the
+suite's `prior_stages` does not name. It is comparable between runs under equal conditions. \
+Cells at the
 same time share the cores, and each has as many env workers as if it were alone, so their time
 exceeds that of a single run.
 """

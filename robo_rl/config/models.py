@@ -208,7 +208,7 @@ def _problem(detail: ErrorDetails, holder: Any, path: KeyPath) -> str:
     if detail["type"] == "extra_forbidden":
         key = str(path[-1]) if path else ""
         if new := new_key(path):
-            return f"unknown key; its name is {new}"
+            return f"unknown key; it was renamed to {new}"
         fields = holder.model_fields if holder is not None else {}
         return f"unknown key; {did_you_mean(key, fields)}" if fields else "unknown key"
     if detail["type"] == "missing":

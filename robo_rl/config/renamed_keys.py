@@ -28,8 +28,8 @@ class RenamedKey(NamedTuple):
 
 _ALGO = r"(algo|improver)"
 _STAGE = r"stages\.\w+"
-_EXPERT = r"(^|\.)expert"
-_TASK = r"(^|\.)task"
+_EXPERT = "expert"
+_TASK = "task"
 
 RENAMED_KEYS = tuple(
     RenamedKey(section, *pair.split(" ", 1))
@@ -52,7 +52,7 @@ RENAMED_KEYS = tuple(
         rf"{_ALGO}\.cfm": ("draws num_samples", "per_draw per_sample"),
         rf"{_ALGO}\.dynamics_gap": ("least min_weight",),
         rf"{_ALGO}\.replay": ("demo_share demo_fraction",),
-        r"(_rule|rule|aggregation)": ("rule mode",),
+        r"(\w+_rule|rule|\w*aggregation)": ("rule mode",),
         "critics": (
             "rule aggregation", "draws num_policy_actions", "anywhere num_random_actions",
         ),
@@ -69,7 +69,7 @@ RENAMED_KEYS = tuple(
         "(shares|split)": ("calibrate calibration",),
         "policy": ("predicts prediction_type",),
         "sampler": ("level noise_level", "rho chunk_correlation"),
-        r"(^|\.)env": (
+        "env": (
             "drawing rendering", "noise_memory noise_correlation", "silence_s heartbeat_timeout_s",
             "out obs_delay", "into act_delay",
         ),
@@ -91,7 +91,7 @@ RENAMED_KEYS = tuple(
         "report": ("fall degradation_threshold", "clock prior_stages"),
         r"ratios\.\w+": ("of axis", "success threshold"),
         "sequential": ("group seeds_per_group", "groups num_groups", "level alpha"),
-        r"^(suite|source)?$": (
+        r"(^|suite|source)": (
             "hand end_effector", "planner inference", "estop_age_s estop_timeout_s",
             "start start_pose", "about description", "like contract_from",
             "outcome outcome_topic", "unknown_is_success assume_success", "shortest min_steps",
@@ -153,6 +153,6 @@ def new_key(path: Sequence[str | int]) -> str | None:
     hits = (
         each.new
         for each in RENAMED_KEYS
-        if each.old == key and re.search(f"{each.section}$", dotted)
+        if each.old == key and re.search(rf"(^|\.)({each.section})$", dotted)
     )
     return next(hits, None)

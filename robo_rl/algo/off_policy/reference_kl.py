@@ -97,7 +97,7 @@ def check_has_density(policy: DenoisingPolicy) -> None:
     """
     if not bool(policy.trainable_steps.any()):
         raise ConfigError(
-            "an anchor needs a trained step with noise",
+            "regularization needs a trained step with noise",
             found=f"sampler '{policy.cfg.sampler.name}'",
             hint="choose a sampler that explores at the last steps, such as flow_noise",
         )

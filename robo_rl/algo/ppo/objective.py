@@ -228,5 +228,5 @@ def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None
             "an entropy bonus needs noise that is learnt",
             expected="a sampler such as flow_noise or gaussian",
             found=policy.cfg.sampler.name,
-            hint="set entropy to 0; this sampler's noise is fixed in its config",
+            hint="set entropy_coef to 0; this sampler's noise is fixed in its config",
         )

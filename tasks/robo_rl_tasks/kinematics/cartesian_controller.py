@@ -52,7 +52,7 @@ class CartesianController:
         import torch
 
         if robot.end_effector is None:
-            hint = "actions: joints, or say hand in its robot.yaml"
+            hint = "actions: joints, or say end_effector in its robot.yaml"
             raise ConfigError(f"robot '{robot.name}' has no hand to command", hint=hint)
         names = tuple(joint.name for joint in joints)
         gains = [robot.actuated_joints.index(joint) for joint in joints]

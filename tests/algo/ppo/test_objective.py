@@ -221,8 +221,8 @@ def test_anchors_are_added_and_reported():
         policy.net.out.bias += 0.1
     pick = torch.arange(ROWS)
     plain = objective(policy).loss(pick)
-    found = objective(policy, anchor={"reverse_kl": 2.0}).loss(pick)
-    penalty = found.extras["anchor/reverse_kl"]
+    found = objective(policy, regularization={"reverse_kl": 2.0}).loss(pick)
+    penalty = found.extras["regularization/reverse_kl"]
     assert penalty > 0.0
     assert float((found.loss - plain.loss).detach()) == pytest.approx(2.0 * penalty)
 
@@ -249,7 +249,7 @@ def test_a_policy_without_a_density_is_refused_unless_its_ratio_needs_none():
         ({"ratio": "cfm", "ratio_norm": "guard"}, "ratio_norm"),
         ({"ratio": "cfm", "entropy_coef": 0.1}, "entropy"),
         ({"ratio": "joint", "ratio_norm": "guard", "ratio_reduction": "mean"}, "ratio_reduction"),
-        ({"ratio": "cfm", "regularization": {"bc_rollout": 0.1}}, "anchor"),
+        ({"ratio": "cfm", "regularization": {"bc_rollout": 0.1}}, "regularization"),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused(fields, says):

@@ -16,6 +16,7 @@ from small_policies import make_policy
 import robo_rl
 from robo_rl.algo.nft.nft import Nft
 from robo_rl.algo.off_policy.sac import Sac
+from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.config.registry import load
 from robo_rl.train.checkpoint.metric_names import METRICS, declared
 from robo_rl.train.checkpoint.metrics_log import read_metrics
@@ -42,10 +43,16 @@ def test_every_stage_of_a_run(road: Any):
     assert not [undeclared(row) for path in files for row in read_metrics(path) if undeclared(row)]
 
 
-@pytest.mark.parametrize("name", ours("improvers"))
-def test_every_improver(name: str, world: World):
-    cls: Any = load("improvers", name)
-    improving = cls(cls.Config(), *world, steps=4, generator=torch.Generator().manual_seed(0))
+def test_every_kind_has_some():
+    assert len(ours("offline_algos")) >= 8
+    assert len(ours("critics")) >= 2
+
+
+@pytest.mark.parametrize("name", ours("offline_algos"))
+def test_every_offline_algorithm(name: str, world: World):
+    cls: Any = load("offline_algos", name)
+    inputs = OfflineInputs(*world, steps=4, generator=torch.Generator().manual_seed(0))
+    improving = cls(cls.Config(), inputs)
     assert undeclared(improving.step()) == []
 
 

@@ -115,5 +115,5 @@ def test_what_tells_nothing_is_refused(tmp_path, words, capsys, width, seconds, 
 
 def test_one_that_is_later_than_was_looked_for_is_refused(tmp_path, words, capsys):
     Scene(tmp_path, sensor_delay={"latency_s": 0.3}).wave(6.0)
-    assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "longest_s=0.1"]) == 2
-    assert "longest_s" in capsys.readouterr().err
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "max_delay_s=0.1"]) == 2
+    assert "a longer max_delay_s" in capsys.readouterr().err
