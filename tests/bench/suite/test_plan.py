@@ -157,7 +157,7 @@ def test_suites_are_found_by_name():
         ({"report": {"student": "distil"}}, r"suite\.report\.student: .* did you mean 'distill'"),
         (
             {"report": {"prior_stages": ["bc", "colect"]}},
-            r"report\.clock: .* did you mean 'collect'",
+            r"report\.prior_stages: .* did you mean 'collect'",
         ),
         ({"shared": ["collect", "cb"]}, r"suite\.shared: no stage 'cb'; did you mean 'bc'"),
     ],

@@ -94,11 +94,11 @@ def test_an_observation_is_stale_after_three_periods_or_a_tenth_of_a_second():
 def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_for_long():
     """A wrong reading is no target: only what is believed, and stood there, is."""
     for lag, known, rest in (
-        (0.05, {"standing": True}, "command"),
-        (0.3, {"standing": True}, "robot"),
+        (0.05, {"is_standing": True}, "command"),
+        (0.3, {"is_standing": True}, "robot"),
         (0.3, {}, "command"),
-        (0.3, {"standing": True, "implausible_reason": "it jumped"}, "command"),
-        (0.3, {"standing": True, "observed_s": 0.5}, "command"),
+        (0.3, {"is_standing": True, "implausible_reason": "it jumped"}, "command"),
+        (0.3, {"is_standing": True, "observed_s": 0.5}, "command"),
     ):
         safety = make(max_tracking_error=1.0)
         start = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
