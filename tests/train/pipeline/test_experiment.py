@@ -76,7 +76,7 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
                 "policy": {**POLICY, "sampler": "flow_ode"},
                 **online(algo={"name": "td3", "regularization": {"forward_kl": 1.0}}),
             },
-            "stages.online: an anchor needs a trained step with noise",
+            "stages.online: regularization needs a trained step with noise",
         ),
         (online(algo={"name": "sac", "target_std": 9.0}), "stages.online: .*out of reach"),
         (
