@@ -207,9 +207,10 @@ def _problem(detail: ErrorDetails, holder: Any, path: KeyPath) -> str:
     message = detail["msg"]
     if detail["type"] == "extra_forbidden":
         key = str(path[-1]) if path else ""
-        if new := new_key(path):
-            return f"unknown key; it was renamed to {new}"
         fields = holder.model_fields if holder is not None else {}
+        new = new_key(path)
+        if new and (not fields or not fields.keys().isdisjoint(new.split())):
+            return f"unknown key; it was renamed to {new}"
         return f"unknown key; {did_you_mean(key, fields)}" if fields else "unknown key"
     if detail["type"] == "missing":
         return "a value is needed"

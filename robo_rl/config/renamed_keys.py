@@ -15,8 +15,8 @@ class RenamedKey(NamedTuple):
     """A renamed key.
 
     Args:
-        section: Regular expression for the end of the section's dotted path; ``^$`` is the top
-            of a file.
+        section: Regular expression for the end of the section's dotted path, whole keys only;
+            ``(^|suite|source)`` covers the top of a file.
         old: The old key.
         new: The new key.
     """

@@ -100,7 +100,8 @@ class CellRecord(ConfigModel):
     the curve of evaluations during training, if any. ``jobs`` and ``threads`` are those of the last
     session; ``sittings`` holds the conditions of all sessions, empty if unknown. ``world`` has the
     parts of the world of the evaluation (see ``world_digest``). If it is empty, it was not
-    recorded, and the protocol hashes do not cover it.
+    recorded, and the protocol hashes do not cover it. ``carried`` says what ``tools/carry_results``
+    changed in the record; empty for a record as its run wrote it.
     """
 
     format: int = FORMAT
