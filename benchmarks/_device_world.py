@@ -126,7 +126,7 @@ def make_block(
     for _ in range(8):
         with torch.no_grad():
             chain = policy.sample(obs, draws, single_step=single_step)
-            step = env.step(policy.to_env(chain.act)[:, 0])
+            step = env.step(policy.to_env(obs, chain.act)[:, 0])
         columns = {
             "x": chain.x,
             "log_prob": chain.log_prob[:, :, :2].sum(dim=(2, 3)),

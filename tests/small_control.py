@@ -44,7 +44,7 @@ class Control:
             obs = {"x": self.x[:, None, None].clone()}
             with torch.no_grad():
                 chain = policy.sample(obs, self.generator)
-            rew, next_obs = self._step(policy.to_env(chain.act)[:, 0, 0].clamp(-1.0, 1.0))
+            rew, next_obs = self._step(policy.to_env(obs, chain.act)[:, 0, 0].clamp(-1.0, 1.0))
             num_exec = torch.ones(NUM_ENVS, dtype=torch.int64)
             mask = executed_mask(num_exec, policy.horizon)
             columns = {

@@ -115,7 +115,7 @@ class Always(torch.nn.Module):
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         del generator
         rows = len(next(iter(obs.values())))
-        return self.like.to_env(torch.full((rows, HORIZON, ACT.size), self.value))
+        return self.like.to_env(obs, torch.full((rows, HORIZON, ACT.size), self.value))
 
 
 def small_policy() -> DenoisingPolicy:

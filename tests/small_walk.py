@@ -36,7 +36,7 @@ class Leaning(Always):
         rows = len(next(iter(obs.values())))
         act = 2.0 * torch.rand(rows, HORIZON, ACT.size, generator=generator) - 1.0
         act[:, 0, 0] = 0.5 + 0.3 * act[:, 0, 0]
-        return self.like.to_env(act)
+        return self.like.to_env(obs, act)
 
 
 class Walk(DynamicsEnsemble):

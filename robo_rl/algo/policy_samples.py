@@ -78,4 +78,4 @@ def act_normalized(
     policy: EvaluablePolicy, obs: dict[str, Tensor], generator: torch.Generator
 ) -> Tensor:
     """Return the policy's chunks (B, H, A) in network units."""
-    return policy.normalizer.normalize("act", policy.act(obs, generator))
+    return policy.normalizer.act_to_network(obs, policy.act(obs, generator))

@@ -128,7 +128,7 @@ class QCritic(nn.Module):
 
     def join_inputs(self, features: Tensor, act: Tensor) -> Tensor:
         """Concatenate features (B, O) and the executed actions of chunks (B, H, A), clamped."""
-        low, high = (self.normalizer.normalize("act", limit) for limit in (self.low, self.high))
+        low, high = self.normalizer.act_limits(self.low, self.high)
         executed = act[:, : self.exec_horizon].clamp(low, high)
         return torch.cat([features, executed.flatten(1)], dim=-1)
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
+from robo_rl.data.relative_actions import relative_rows
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.episode import first_not_finite
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -29,6 +30,9 @@ INTERVENTION = "intervention"
 
 QUANTILES = 0.01, 0.99
 """Quantiles that bound a range robust to outliers."""
+
+
+_ROWS_AT_ONCE = 65536
 
 
 class Batch(NamedTuple):
@@ -84,10 +88,14 @@ class KeyStats(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """Key (``obs.<name>``, ``act``) → statistics, and the digest of their data."""
+    """Key (``obs.<name>``, ``act``) → statistics, and the digest of their data.
+
+    With ``relative_to`` the statistics of ``act`` are those of displacements from that observation.
+    """
 
     keys: dict[str, KeyStats]
     digest: str
+    relative_to: str = ""
 
     def widened(self, obs: Mapping[str, Tensor]) -> Stats:
         """Return ranges that also span these observations, name → (N, *row shape)."""
@@ -200,12 +208,24 @@ class WindowDataset:
                 hint="`robo-rl data verify` names them, `robo-rl data repair` sets them aside",
             )
 
-    def stats(self) -> Stats:
-        """Return statistics over all rows of each float array on the CPU; integers have none."""
+    def stats(self, relative_to: str = "") -> Stats:
+        """Return statistics over all rows of each float array on the CPU; integers have none.
+
+        Args:
+            relative_to: Observation from which the actions of every window are displacements; empty
+                for absolute actions.
+        """
         floating = {k: rows.cpu() for k, rows in self._rows.items() if rows.is_floating_point()}
-        return Stats(
-            {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}, self.digest
-        )
+        if relative_to:
+            floating["act"] = self._displacements(relative_to).cpu()
+        found = {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}
+        return Stats(found, self.digest, relative_to)
+
+    def _displacements(self, relative_to: str) -> Tensor:
+        """Return all windows' actions relative to an observation, (N·H, A)."""
+        parts = torch.arange(len(self)).split(_ROWS_AT_ONCE)
+        windows = (self.windows(rows) for rows in parts)
+        return torch.cat([relative_rows(each.obs[relative_to], each.act) for each in windows])
 
 
 def _says_whose(store: ZarrStore) -> bool:

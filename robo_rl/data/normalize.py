@@ -31,6 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from robo_rl.core.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
+from robo_rl.data.relative_actions import relative_reference
 
 if TYPE_CHECKING:
     from robo_rl.core.spec import ActSpec, ObsSpec
@@ -59,11 +60,18 @@ class Normalizer(nn.Module):
 
     Use ``from_stats``, ``fit``, ``identity`` or ``from_meta``. The buffers and ``stats_hash`` are
     part of the state dict, so weights are always saved with the statistics of their training.
+
+    Args:
+        affines: Key → map.
+        data_digest: Digest of the data of the statistics.
+        relative_to: Observation that ``act_to_network`` subtracts from actions; empty for none.
     """
 
-    def __init__(self, affines: Mapping[str, Affine], data_digest: str) -> None:
+    def __init__(
+        self, affines: Mapping[str, Affine], data_digest: str, relative_to: str = ""
+    ) -> None:
         super().__init__()
-        self.data_digest = data_digest
+        self.data_digest, self.relative_to = data_digest, relative_to
         self.affines = nn.ModuleDict({_mangled(key): affine for key, affine in affines.items()})
         self._modes = {key: affine.mode for key, affine in affines.items()}
         self.register_buffer("hash", torch.tensor(list(self._hash()), dtype=torch.uint8))
@@ -80,17 +88,19 @@ class Normalizer(nn.Module):
             ConfigError: An unknown key or mode.
             DataError: A statistic is not finite.
         """
-        modes = dict(modes or {})
+        modes = _default_modes(stats) | dict(modes or {})
         _check_modes(modes, stats.keys)
         affines = {
             key: _affine(key, modes.get(key, "min_max"), found) for key, found in stats.keys.items()
         }
-        return cls(affines, stats.digest)
+        return cls(affines, stats.digest, stats.relative_to)
 
     @classmethod
-    def fit(cls, data: WindowDataset, modes: Mapping[str, str] | None = None) -> Normalizer:
+    def fit(
+        cls, data: WindowDataset, modes: Mapping[str, str] | None = None, relative_to: str = ""
+    ) -> Normalizer:
         """Build a normaliser from a dataset, see ``from_stats``."""
-        return cls.from_stats(data.stats(), modes)
+        return cls.from_stats(data.stats(relative_to), modes)
 
     @classmethod
     def identity(cls, obs_spec: ObsSpec, act_spec: ActSpec) -> Normalizer:
@@ -113,7 +123,7 @@ class Normalizer(nn.Module):
             key: Affine(entry["mode"], torch.tensor(entry["shift"]), torch.tensor(entry["scale"]))
             for key, entry in meta["keys"].items()
         }
-        normalizer = cls(affines, meta["data_digest"])
+        normalizer = cls(affines, meta["data_digest"], meta.get("relative_to", ""))
         if normalizer.stats_hash != meta["stats_hash"]:
             raise CheckpointError(
                 "the normaliser's numbers do not match its hash",
@@ -125,7 +135,9 @@ class Normalizer(nn.Module):
     def to_meta(self) -> dict[str, Any]:
         """Return the normaliser as JSON values."""
         keys = {key: self.affine(key).to_meta() for key in self._modes}
-        return {"stats_hash": self.stats_hash, "data_digest": self.data_digest, "keys": keys}
+        relative = {"relative_to": self.relative_to} if self.relative_to else {}
+        said = {"stats_hash": self.stats_hash, "data_digest": self.data_digest}
+        return {**said, **relative, "keys": keys}
 
     @property
     def stats_hash(self) -> str:
@@ -176,6 +188,30 @@ class Normalizer(nn.Module):
         affine = self.affine(key)
         return x * affine.scale + affine.shift
 
+    def act_to_network(self, obs: Mapping[str, Tensor], act: Tensor) -> Tensor:
+        """Actions act (B, H, A) in physical units → network units, for obs name → (B, To, …)."""
+        return self.normalize("act", act - self._reference(obs, act))
+
+    def act_to_env(self, obs: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Invert ``act_to_network`` for x (B, H, A)."""
+        act = self.unnormalize("act", x)
+        return act + self._reference(obs, act)
+
+    def act_limits(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Return limits (A,) of actions in network units, for every observation.
+
+        A relative action is at most the whole range (``high`` − ``low``) away from the reference.
+        """
+        if self.relative_to:
+            low, high = low - high, high - low
+        return self.normalize("act", low), self.normalize("act", high)
+
+    def _reference(self, obs: Mapping[str, Tensor], act: Tensor) -> Tensor | float:
+        """Return what is subtracted from act (B, H, A): the latest observation, or 0."""
+        if not self.relative_to:
+            return 0.0
+        return relative_reference(obs[self.relative_to], act)
+
     def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
         """Concatenate observations name → (B, To, …) in network units to (B, O).
 
@@ -199,7 +235,8 @@ class Normalizer(nn.Module):
         return cast(Affine, self.affines[_mangled(key)])
 
     def _hash(self) -> bytes:
-        content = hashlib.sha256(self.data_digest.encode())
+        said = f"{self.data_digest}\0{self.relative_to}" if self.relative_to else self.data_digest
+        content = hashlib.sha256(said.encode())
         for key in sorted(self._modes):
             affine = self.affine(key)
             content.update(f"\0{key}\0{affine.mode}\0{tuple(affine.shift.shape)}\0".encode())
@@ -266,6 +303,14 @@ def _warn_constant(key: str, constant: Tensor, names: tuple[str, ...]) -> None:
     warnings.warn(
         f"'{key}' does not vary in the data and is left unscaled in: {shown}", Notice, stacklevel=4
     )
+
+
+def _default_modes(stats: Stats) -> dict[str, str]:
+    """Return the modes that differ from ``min_max``.
+
+    The largest relative actions are far larger than the others, such as those of a first approach.
+    """
+    return {"act": "quantile"} if stats.relative_to else {}
 
 
 def _check_modes(modes: Mapping[str, str], keys: Iterable[str]) -> None:

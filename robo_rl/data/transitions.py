@@ -117,7 +117,7 @@ def dataset_transitions(
     within = rew[torch.minimum(rows[:, None] + steps, last[:, None])] * gamma**steps
     return {
         **{f"obs.{name}": column for name, column in obs.items()},
-        "act": normalizer.normalize("act", act),
+        "act": normalizer.act_to_network(obs, act),
         "rew": torch.where(steps < num_exec[:, None], within, 0.0).sum(dim=1),
         "discount": gamma ** num_exec.to(rew.dtype),
         "terminated": stop > last,

@@ -48,6 +48,32 @@ class TimeEmbedding(nn.Module):
         return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
+class FourierFeatures(nn.Module):
+    """Adds sines and cosines of observation features: features (B, O) → (B, size(O)).
+
+    γ(x) = (x, sin(2^l·π·x), cos(2^l·π·x)) for l = −1 … L−2. An MLP learns slowly how actions change
+    over small distances. The high frequencies make such changes linear (Tancik et al. 2020, arXiv
+    2006.10739; Mildenhall et al. 2020, arXiv 2003.08934, eq. 4). The lowest frequency has a period
+    of 4, the range of a normalised feature beyond its data.
+
+    Args:
+        frequencies: L; 0 leaves the features unchanged.
+    """
+
+    def __init__(self, frequencies: int) -> None:
+        super().__init__()
+        self._rates = [math.pi * 2.0 ** (level - 1) for level in range(frequencies)]
+
+    def size(self, features: int) -> int:
+        """Return the number of features after the expansion of ``features`` features."""
+        return features * (1 + 2 * len(self._rates))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Expand features (B, O)."""
+        waves = [wave(rate * features) for rate in self._rates for wave in (torch.sin, torch.cos)]
+        return torch.cat([features, *waves], dim=-1) if waves else features
+
+
 def dense(sizes: list[int], activation: type[nn.Module] = nn.SiLU) -> nn.Sequential:
     """Linear layers with ``activation`` between them: sizes[0] → … → sizes[-1]."""
     layers: list[nn.Module] = []

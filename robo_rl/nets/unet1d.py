@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.nets.base import ChunkNet, TimeEmbedding, dense
+from robo_rl.nets.base import ChunkNet, FourierFeatures, TimeEmbedding, dense
 
 
 class Unet1d(ChunkNet):
@@ -42,6 +42,8 @@ class Unet1d(ChunkNet):
         """Groups of the group norms."""
         time_dim: int = Field(default=32, ge=2, multiple_of=2)
         """Size of the time embedding."""
+        obs_frequencies: int = Field(default=0, ge=0, le=12)
+        """Frequencies of the Fourier features of observations; 0 takes observations alone."""
 
         @model_validator(mode="after")
         def _sizes_agree(self) -> Self:
@@ -57,7 +59,8 @@ class Unet1d(ChunkNet):
         self.embed_dim = width = cfg.channels[-1]
         self.stride = 2 ** (len(cfg.channels) - 1)
         self.time = nn.Sequential(TimeEmbedding(cfg.time_dim), dense([cfg.time_dim, width, width]))
-        self.from_obs = dense([obs_features, width, width])
+        self.fourier = FourierFeatures(cfg.obs_frequencies)
+        self.from_obs = dense([self.fourier.size(obs_features), width, width])
 
         def block(fan_in: int, fan_out: int) -> FilmBlock:
             return FilmBlock(fan_in, fan_out, width, cfg.kernel_size, cfg.groups)
@@ -75,7 +78,7 @@ class Unet1d(ChunkNet):
 
     def embed(self, features: Tensor) -> Tensor:
         """Map features (B, O) to an embedding (B, C)."""
-        return self.from_obs(features)
+        return self.from_obs(self.fourier(features))
 
     def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
         """Map chunk x (B, H, A), time t (B,), embedding (B, C) to (B, H, A)."""

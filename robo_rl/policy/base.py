@@ -21,6 +21,7 @@ from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
+from robo_rl.data.relative_actions import check_relative
 from robo_rl.nets.base import ChunkNet, dense
 from robo_rl.policy.chain import (
     Chain,
@@ -77,6 +78,8 @@ class DenoisingPolicy(nn.Module):
         """Sampler of exploration."""
         correlation: Correlation = Correlation()
         """Correlation of a decision's noise with the previous decision's noise."""
+        relative_to: str = ""
+        """Observation that the network's actions are displacements from; empty for none."""
         expected_prediction: ClassVar[str]
 
         @property
@@ -112,6 +115,7 @@ class DenoisingPolicy(nn.Module):
     ) -> None:
         super().__init__()
         self.check_obs(obs_spec)
+        check_relative(cfg.relative_to, obs_spec, act_spec)
         self.cfg, self.obs_spec, self.act_spec = cfg, obs_spec, act_spec
         self.obs_horizon, self.horizon, self.exec_horizon = (
             cfg.obs_horizon,
@@ -300,7 +304,7 @@ class DenoisingPolicy(nn.Module):
 
     def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """Map noise x[0] (B, H, A) to the chunk (B, H, A) in physical units, deterministically."""
-        return self.to_env(self.decode_normalized(obs, noise))
+        return self.to_env(obs, self.decode_normalized(obs, noise))
 
     def inpaint(
         self, obs: dict[str, Tensor], noise: Tensor, planned: Tensor, weight: Tensor
@@ -316,8 +320,8 @@ class DenoisingPolicy(nn.Module):
         Raises:
             SpecError: The family's sampler does not support inpainting.
         """
-        plan = InpaintTarget(self.normalizer.normalize("act", planned), weight)
-        return self.to_env(self.decode_normalized(obs, noise, plan))
+        plan = InpaintTarget(self.from_env(obs, planned), weight)
+        return self.to_env(obs, self.decode_normalized(obs, noise, plan))
 
     def decode_normalized(
         self, obs: dict[str, Tensor], noise: Tensor, plan: InpaintTarget | None = None
@@ -333,9 +337,13 @@ class DenoisingPolicy(nn.Module):
             x = sampler.kernel(k, x, prediction).mean
         return x
 
-    def to_env(self, x: Tensor) -> Tensor:
-        """Map a normalised chunk to physical units."""
-        return self.normalizer.unnormalize("act", x)
+    def to_env(self, obs: dict[str, Tensor], x: Tensor) -> Tensor:
+        """Map normalised chunks x (B, H, A) to physical units at obs, name → (B, To, …)."""
+        return self.normalizer.act_to_env(obs, x)
+
+    def from_env(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """Invert ``to_env`` for act (B, H, A)."""
+        return self.normalizer.act_to_network(obs, act)
 
     def _start(self, rows: int, generator: torch.Generator) -> Tensor:
         return self.eval_sampler.start((rows, self.horizon, self.act_spec.size), generator)

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
-from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
@@ -157,12 +156,12 @@ class Ddpm(Ddim):
 class DiffusionPolicy(MatchingPolicy):
     """An ε network under DDPM or DDIM, trained over the sampler's whole schedule.
 
-    See ``DenoisingPolicy``.
+    See ``MatchingPolicy``.
     """
 
     family: ClassVar[str] = "diffusion"
 
-    class Config(DenoisingPolicy.Config):
+    class Config(MatchingPolicy.Config):
         """Exploration uses ``sampler`` (ddpm or ddim), evaluation DDIM with ``eval_eta``.
 
         ``eval_eta`` 0 is deterministic, which distillation and export need. ``eval_eta`` 1 is DDPM
@@ -202,7 +201,7 @@ class DiffusionPolicy(MatchingPolicy):
         )
         start = self._start(len(features), generator).to(features)
         chain = draw_chain(sampler, self._predictor(features, sampler), start, generator)
-        return self.to_env(chain.act)
+        return self.to_env(obs, chain.act)
 
     @property
     def _ddim(self) -> Ddim:
@@ -216,12 +215,11 @@ class DiffusionPolicy(MatchingPolicy):
             )
         return sampler
 
-    def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw standard normal noise, and times uniform over the schedule."""
+    def draw_any_time(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Draw times (rows,) uniformly over the schedule."""
         length = self._ddim.cfg.train_steps
-        time = torch.randint(length, (len(act),), generator=generator, device=generator.device)
-        noise = randn(act.shape, generator).to(act)
-        return noise, 1.0 - (time.to(act) + 1.0) / length
+        time = torch.randint(length, (rows,), generator=generator, device=generator.device)
+        return 1.0 - (time + 1.0) / length
 
     def noise_fraction(self, t: Tensor) -> Tensor:
         """√(1−ᾱ) (B,): times an error of ε it is the error of √ᾱ·act."""

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
-from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
@@ -179,7 +178,7 @@ class FlowNoise(FlowOde):
 
 
 class FlowPolicy(MatchingPolicy):
-    """A flow network with flow samplers; see ``DenoisingPolicy``.
+    """A flow network with flow samplers; see ``MatchingPolicy``.
 
     The network predicts the action â, and the velocity is v = (â − x)/(1−t). In control, the
     observation determines most of the action. An undertrained network then predicts a blurred
@@ -189,7 +188,7 @@ class FlowPolicy(MatchingPolicy):
 
     family: ClassVar[str] = "flow"
 
-    class Config(DenoisingPolicy.Config):
+    class Config(MatchingPolicy.Config):
         """Exploration uses flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
         expected_prediction: ClassVar[str] = "vel"
@@ -210,10 +209,9 @@ class FlowPolicy(MatchingPolicy):
             return out
         return (out - x) / self.noise_fraction(t)[:, None, None]
 
-    def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw standard normal noise, and times uniform in [0, 1)."""
-        noise = randn(act.shape, generator).to(act)
-        return noise, torch.rand(len(act), generator=generator, device=generator.device).to(act)
+    def draw_any_time(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Draw times (rows,) uniformly in [0, 1)."""
+        return torch.rand(rows, generator=generator, device=generator.device)
 
     def noise_fraction(self, t: Tensor) -> Tensor:
         """1 − t with a lower bound, (B,): times a velocity error it is the action error."""

@@ -106,7 +106,7 @@ class GaussianPolicy(DenoisingPolicy):
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Mean squared error of the mean in normalised units; (B,)."""
         del generator
-        act = self.normalizer.normalize("act", act)
+        act = self.from_env(obs, act)
         x = torch.zeros_like(act)
         mean = self.net(x, torch.zeros_like(act[:, 0, 0]), self.encode(obs))
         return (mean - act).square().mean(dim=(1, 2))

@@ -6,11 +6,14 @@ Shapes: B rows, H horizon, A act_dim, C embedding width.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.kernel import randn
+from robo_rl.policy.placed import placed
 
 
 class MatchingPolicy(DenoisingPolicy):
@@ -20,9 +23,29 @@ class MatchingPolicy(DenoisingPolicy):
     (FPO).
     """
 
-    @abstractmethod
+    class Config(DenoisingPolicy.Config):
+        """Denoising times that the cloning loss draws.
+
+        Inference asks the network at the K times of its sampler alone. ``grid`` draws these times.
+        ``uniform`` draws times between them too, for a policy whose number of steps may change.
+        """
+
+        train_times: Literal["grid", "uniform"] = "grid"
+        """Times of the cloning loss: those of the K denoising steps, or all times."""
+
+    cfg: Config
+
     def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw noise (B, H, A) and times t (B,) of the loss of act (B, H, A)."""
+        """Draw standard normal noise (B, H, A) and times t (B,) of the loss of act (B, H, A)."""
+        noise, device = randn(act.shape, generator).to(act), generator.device
+        if self.cfg.train_times == "uniform":
+            return noise, self.draw_any_time(len(act), generator).to(act)
+        step = torch.randint(self.num_steps, (len(act),), generator=generator, device=device)
+        return noise, placed(self.eval_sampler.times, act)[step]
+
+    @abstractmethod
+    def draw_any_time(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Draw times (rows,) uniformly over the noise schedule of training."""
 
     @abstractmethod
     def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
@@ -42,6 +65,6 @@ class MatchingPolicy(DenoisingPolicy):
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Mean of ``loss_at`` at one drawn noise and time per row; (B,)."""
-        act = self.normalizer.normalize("act", act)
+        act = self.from_env(obs, act)
         noise, t = self.draw_noise(act, generator)
         return self.loss_at(self.encode(obs), act, noise, t).mean(dim=(1, 2))

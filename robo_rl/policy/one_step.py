@@ -22,7 +22,8 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
         The student, in training mode, sharing no parameter with the teacher.
     """
     shared = {
-        name: getattr(teacher.cfg, name) for name in ("obs_horizon", "horizon", "exec_horizon")
+        name: getattr(teacher.cfg, name)
+        for name in ("obs_horizon", "horizon", "exec_horizon", "relative_to")
     }
     if isinstance(teacher, FlowPolicy):
         shared["prediction_type"] = teacher.cfg.prediction_type

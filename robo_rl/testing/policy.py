@@ -69,7 +69,7 @@ def _check_sample(policy: DenoisingPolicy) -> None:
     fits = trained.shape == (steps,) and trained.dtype == torch.bool
     require(fits, "trainable_steps must be (K,) bool", expected=(steps,), found=trained)
     require(chain.k_star is None, "sample() has a k_star without one_step")
-    _check_tensor("to_env()", policy.to_env(chain.act), (_ROWS, *chunk))
+    _check_tensor("to_env()", policy.to_env(_obs(policy), chain.act), (_ROWS, *chunk))
 
 
 def _check_replay(policy: DenoisingPolicy) -> None:

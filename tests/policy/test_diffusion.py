@@ -71,7 +71,7 @@ def test_evaluation_with_noise_is_ddpm_without_a_floor():
     own = make_policy("ddpm", 10, sampler=floorless)
     loud = make_policy("ddpm", 10, eval_eta=1.0)
     obs = make_obs(16)
-    expected = own.to_env(own.sample(obs, torch.Generator().manual_seed(1)).act)
+    expected = own.to_env(obs, own.sample(obs, torch.Generator().manual_seed(1)).act)
     found = loud.act(obs, torch.Generator().manual_seed(1))
     torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-9)
     assert own.eval_is_deterministic

@@ -43,7 +43,7 @@ def shapes(policy: DenoisingPolicy) -> tuple[int, int, int]:
 def test_without_weight_nothing_changes_and_with_all_of_it_the_plan_is_done(name, generator):
     policy, obs = make_policy(name, num_steps=4), make_obs(6)
     noise = torch.randn(shapes(policy), generator=generator).double()
-    planned = policy.to_env(torch.rand(shapes(policy), generator=generator).double() - 0.5)
+    planned = policy.to_env(obs, torch.rand(shapes(policy), generator=generator).double() - 0.5)
     none, full = torch.zeros(shapes(policy)[:2]), torch.ones(shapes(policy)[:2])
     free = policy.decode(obs, noise)
     torch.testing.assert_close(
@@ -58,7 +58,7 @@ def test_without_weight_nothing_changes_and_with_all_of_it_the_plan_is_done(name
 def test_what_has_weight_1_is_kept_whatever_else_is_planned(name, num_steps, generator):
     policy, obs = make_policy(name, num_steps), make_obs(6)
     noise = torch.randn(shapes(policy), generator=generator).double()
-    planned = policy.to_env(torch.rand(shapes(policy), generator=generator).double() - 0.5)
+    planned = policy.to_env(obs, torch.rand(shapes(policy), generator=generator).double() - 0.5)
     weight = torch.tensor([1.0, 0.4, 0.0]).expand(6, -1)
     found = policy.inpaint(obs, noise, planned, weight)
     torch.testing.assert_close(found[:, 0], planned[:, 0], atol=1e-5, rtol=1e-5)

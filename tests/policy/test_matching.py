@@ -39,3 +39,23 @@ def test_a_network_that_names_the_truth_has_no_loss(sampler, fields):
     policy.net.forward = lambda x, t, embedding: truth
     loss = policy.loss_at(policy.encode(obs), act, noise, t)
     torch.testing.assert_close(loss, torch.zeros_like(loss), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sampler", ["flow_noise", "ddim", "ddpm"])
+def test_cloning_draws_the_times_of_inference_and_each_equally_often(sampler):
+    policy = matching(sampler, {})
+    act = torch.zeros(5000, 3, 2).double()
+    _, t = policy.draw_noise(act, torch.Generator().manual_seed(5))
+    times, counts = t.unique(return_counts=True)
+    torch.testing.assert_close(times, policy.eval_sampler.times.sort().values, rtol=0, atol=0)
+    # five standard deviations of a binomial count
+    assert (counts - 500).abs().max() < 5 * (500 * 0.9) ** 0.5
+
+
+@pytest.mark.parametrize(("sampler", "most"), [("flow_noise", 5000), ("ddim", 20)])
+def test_uniform_times_fill_the_schedule(sampler, most):
+    policy = matching(sampler, {"train_times": "uniform"})
+    act = torch.zeros(5000, 3, 2).double()
+    _, t = policy.draw_noise(act, torch.Generator().manual_seed(5))
+    assert 0.9 * most < len(t.unique()) <= most
+    assert 0.0 <= float(t.min()) and float(t.max()) < 1.0

@@ -47,5 +47,5 @@ class ActionSearch(SupervisedAlgorithm):
         batch = self.replay.sample(self.minibatch, self.generator)
         best, figures = self.search(batch)
         policy = self.trainer.policy
-        loss = policy.loss(batch.obs, policy.to_env(best), self.generator)
+        loss = policy.loss(batch.obs, policy.to_env(batch.obs, best), self.generator)
         return read({"loss": self.trainer.step(loss), **figures})

@@ -70,7 +70,7 @@ class Awr(SupervisedAlgorithm):
                 advantage, batch.human, self.cfg.intervention_min_advantage / self.cfg.temperature
             )
         policy = self.trainer.policy
-        loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
+        loss = policy.loss(batch.obs, policy.to_env(batch.obs, batch.act), self.generator)
         weights = advantage_weights(advantage, self.cfg.max_weight)
         return {"loss": float(self.trainer.step(weights * loss))}
 

@@ -69,7 +69,7 @@ class Collector:
         for _ in range(decisions):
             past = self.previous_noise
             chain = policy.sample(self.obs, self.generator, single_step=self.single_step, past=past)
-            act = policy.to_env(chain.act)
+            act = policy.to_env(self.obs, chain.act)
             step = self._counted(self.env.step(act))
             builder.add(self.obs, step.next_obs, _columns(chain, step, past))
             self.succeeded |= step.success

@@ -119,10 +119,11 @@ class CloneBehaviour(Stage):
 
     def _stats(self, data: WindowDataset, context: Context) -> Stats:
         """Return the statistics of the data, widened by start states if requested."""
+        stats = data.stats(context.experiment.policy.cfg.relative_to)
         if not self.cfg.num_reset_samples:
-            return data.stats()
+            return stats
         with closing(context.experiment.make_env(self.cfg.num_reset_samples)) as env:
-            return data.stats().widened(env.reset(derive("starts", context.seed)))
+            return stats.widened(env.reset(derive("starts", context.seed)))
 
     def _train(
         self, directory: Path, trainer: SupervisedTrainer, data: WindowDataset, seed: int

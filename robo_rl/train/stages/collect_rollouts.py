@@ -115,7 +115,7 @@ class CollectRollouts(Stage):
     ) -> Tensor:
         if self.cfg.sampler == "evaluate":
             return policy.act(obs, generator)
-        return policy.to_env(policy.sample(obs, generator).act)
+        return policy.to_env(obs, policy.sample(obs, generator).act)
 
     def _is_good(self, rew: NDArray[Any]) -> bool:
         return self.cfg.min_return is None or float(rew.sum()) >= self.cfg.min_return

@@ -64,15 +64,16 @@ class InitPolicy(Stage):
         """Take random actions, then build and save the policy.
 
         Raises:
-            ConfigError: The env's actions have no limits.
+            ConfigError: The env's actions have no limits, or the policy's are relative.
         """
+        chosen = self.cfg.policy or context.experiment.policy
+        _demand_absolute(chosen.cfg.relative_to)
         with closing(context.experiment.make_env(self.cfg.num_envs)) as env:
             rows = _random_rows(env, self.cfg.steps, context.seed)
             keys = {f"obs.{name}": _stats(x) for name, x in rows.items() if x.is_floating_point()}
             obs_spec, act_spec = env.obs_spec, env.act_spec
         stats = Stats({**keys, "act": _limits(act_spec)}, "")
         normalizer = Normalizer.from_stats(stats, dict.fromkeys(keys, "standard"))
-        chosen = self.cfg.policy or context.experiment.policy
         with seeded_initialization("init", context.seed):
             policy: DenoisingPolicy = chosen.build(obs_spec, act_spec, normalizer)
         path = save_policy(context.directory / "policy", policy)
@@ -80,6 +81,16 @@ class InitPolicy(Stage):
             "scratch",
             numbers={"rows": len(next(iter(rows.values())))},
             artifacts={"policy": path.name},
+        )
+
+
+def _demand_absolute(relative_to: str) -> None:
+    if relative_to:
+        raise ConfigError(
+            "relative actions need demonstrations, which show their range",
+            where="policy.relative_to",
+            expected="no relative_to for a policy from scratch",
+            found=relative_to,
         )
 
 
