@@ -28,8 +28,13 @@ def make(task: str, reward: Reward, *, terminate_on_success: bool) -> gymnasium.
     """
     gymnasium.register_envs(gymnasium_robotics)
     env = gymnasium.make(task, max_episode_steps=-1, disable_env_checker=True, reward_type="dense")
-    how = {"flag": "is_success", "terminate_on_success": terminate_on_success}
-    return SuccessEpisodes(_with_goal(env), reward, _cost, **how)
+    return SuccessEpisodes(
+        _with_goal(env),
+        reward,
+        _cost,
+        flag="is_success",
+        terminate_on_success=terminate_on_success,
+    )
 
 
 def _with_goal(env: Any) -> Any:

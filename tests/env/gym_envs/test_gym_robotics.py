@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def make():
     """Makes envs and closes them."""
     made = []
 
-    def _make(task="FetchPush-v4", num_envs=4, **fields):
+    def _make(task: Any = "FetchPush-v4", num_envs=4, **fields):
         fields = {"workers": 2, **fields}
         made.append(GymRobotics(GymRobotics.Config(task=task, **fields), num_envs))
         return made[-1]
