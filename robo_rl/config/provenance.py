@@ -21,6 +21,7 @@ PACKAGES = (
     "numpy",
     "zarr",
     "gymnasium",
+    "gymnasium-robotics",
     "diffusers",
     "onnx",
     "onnxruntime",

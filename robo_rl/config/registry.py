@@ -40,7 +40,8 @@ EXTRA_OF = {
     "onnx": "export", "onnxruntime": "export", "onnxscript": "export",
     "cyclonedds": "dds", "rosbags": "dds", "cv2": "images",
     "warp": "warp", "mujoco_warp": "warp",
-    "gymnasium": "gym", "diffusers": "diffusion", "imageio": "video", "metaworld": "bench",
+    "gymnasium": "gym", "gymnasium_robotics": "robotics", "diffusers": "diffusion",
+    "imageio": "video", "metaworld": "bench",
 }  # fmt: skip
 """Third-party module → the extra of robo-rl that installs it."""
 

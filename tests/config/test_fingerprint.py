@@ -12,6 +12,7 @@ from robo_rl.config import fingerprint
 from robo_rl.config.fingerprint import distributions_of, is_plugin, source_digest, versions_of
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.gym_envs.env import GymEnv, GymEnvConfig
+from robo_rl.env.gym_envs.gym_robotics import GymRobotics
 from robo_rl.env.gym_envs.metaworld import MetaWorld
 from robo_rl.env.remote.env import RemoteConfig, RemoteEnv
 
@@ -87,6 +88,13 @@ def test_meta_world_is_its_package_too():
     found = MetaWorld.fingerprint(MetaWorld.Config(task="push-v3"))
     assert found.sources == ("metaworld",)
     assert {"metaworld", "gymnasium", "mujoco"} == found.versions.keys()
+
+
+def test_gymnasium_robotics_is_its_package_too():
+    pytest.importorskip("gymnasium_robotics", reason="Gymnasium-Robotics is not installed")
+    found = GymRobotics.fingerprint(GymRobotics.Config())
+    assert found.sources == ("gymnasium_robotics",)
+    assert {"gymnasium-robotics", "gymnasium", "mujoco"} == found.versions.keys()
 
 
 def test_a_remote_env_is_its_adapter_and_what_that_imports_there(tmp_path: Path):

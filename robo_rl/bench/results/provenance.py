@@ -47,7 +47,8 @@ def _machine(kept: CellRecord, pace: RunConditions) -> str:
 
 
 def _versions(kept: CellRecord) -> set[str]:
-    names = ("python", "torch", "numpy", "mujoco", "gymnasium", "metaworld")
+    simulators = ("mujoco", "gymnasium", "gymnasium-robotics", "metaworld")
+    names = ("python", "torch", "numpy", *simulators)
     noted = [start for stage in kept.stages.values() for start in stage.starts]
     texts = (
         ", ".join(f"{name} {found[name]}" for name in names if name in found)

@@ -6,8 +6,11 @@ Shapes: B envs.
 from __future__ import annotations
 
 import importlib.util
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from robo_rl.config.fingerprint import Fingerprint, versions_of
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.env.gym_envs.metaworld_expert import ScriptedExpert
+    from robo_rl.env.gym_envs.scripted_expert import ScriptedExpert
 
 _AXES = "xyz"
 _FRAME = (
@@ -112,6 +115,24 @@ class MetaWorld(GymEnv):
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> ScriptedExpert:
         """Return Meta-World's scripted policy for the task; see ``ScriptedExpert``."""
-        from robo_rl.env.gym_envs.metaworld_expert import ScriptedExpert
+        from robo_rl.env.gym_envs.scripted_expert import ScriptedExpert
 
-        return ScriptedExpert(self.task_name, num_envs, generator, noise, self._memory)
+        policy = _scripted_policy(self.task_name, num_envs)
+        return ScriptedExpert(policy, num_envs, generator, noise, self._memory)
+
+
+def _scripted_policy(task: str, num_envs: int) -> Callable[[Tensor], Tensor]:
+    """Return Meta-World's policy of a task, from observations (B, 39) to actions (B, 4)."""
+    import torch
+    from metaworld.policies import ENV_POLICY_MAP
+
+    policies: list[Any] = [ENV_POLICY_MAP[task]() for _ in range(num_envs)]
+
+    def act(state: Tensor) -> Tensor:
+        rows = state.numpy().astype(np.float64)
+        with warnings.catch_warnings():  # about gains with which it acts beyond the limits
+            warnings.simplefilter("ignore")
+            acts = [policy.get_action(row) for policy, row in zip(policies, rows, strict=True)]
+        return torch.from_numpy(np.stack(acts)).float()
+
+    return act

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
+from robo_rl.env.gym_envs.success_episodes import Reward, SuccessEpisodes
 
 ID = "robo_rl/MetaWorld-v3"
-Reward = Literal["success", "dense"]
 
 _GOAL_OBSERVABLE = "-goal-observable"
 _DENSE_SCALE = 0.1  # Meta-World's own reward is at most 10 per step
@@ -47,16 +47,11 @@ def make(
     env._freeze_rand_vec = False
     env.seeded_rand_vec = True
     env.max_path_length = sys.maxsize  # the time limit is Gymnasium's
-    return _Episodes(env, reward, terminate_on_success=terminate_on_success)
+    return _Episodes(env, reward, _cost, terminate_on_success=terminate_on_success)
 
 
-class _Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Seeds the env by ``reset``, ends episodes at success, and computes the chosen reward."""
-
-    def __init__(self, env: Any, reward: Reward, *, terminate_on_success: bool) -> None:
-        super().__init__(env)
-        self._reward, self._terminate = reward, terminate_on_success
-        self._succeeded = False
+class _Episodes(SuccessEpisodes):
+    """Seeds Meta-World's env, which does not read the seed of ``reset``."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -65,21 +60,11 @@ class _Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         env: Any = self.env
         if seed is not None:
             env.seed(seed)
-        self._succeeded = False
-        return env.reset()[0], {}
+        return super().reset()
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one control step; ``info`` contains only the success."""
-        obs, dense, _, _, info = self.env.step(action)
-        success = bool(info["success"])
-        first, self._succeeded = success and not self._succeeded, success or self._succeeded
-        rew = self._rew(float(dense), success=success, first=first)
-        return obs, rew, success and self._terminate, False, {"success": float(success)}
 
-    def _rew(self, dense: float, *, success: bool, first: bool) -> float:
-        if self._reward == "success":
-            return float(first)
-        return 0.0 if success else dense * _DENSE_SCALE - 1.0
+def _cost(dense: float) -> float:
+    return dense * _DENSE_SCALE - 1.0
 
 
 def _env_class(task: str) -> Any:

@@ -41,8 +41,9 @@ class CollectDemonstrations(Stage):
         """Number of episodes, noise of the demonstrator in [0, 1], envs of a wave.
 
         The demonstrator defines the meaning of the noise. For the tasks of robo-rl, 0 is its best
-        and 1 mostly fails. For Meta-World it is a standard deviation (``ScriptedExpert``). In a
-        fraction ``expert_fraction`` of the waves, evenly spread, the noise is 0.
+        and 1 mostly fails. For Meta-World and Gymnasium-Robotics it is a standard deviation
+        (``ScriptedExpert``). In a fraction ``expert_fraction`` of the waves, evenly spread, the
+        noise is 0.
         """
 
         episodes: int = Field(default=50, ge=1)

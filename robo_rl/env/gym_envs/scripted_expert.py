@@ -1,21 +1,18 @@
-"""Meta-World's scripted policies as demonstrators, with noise in their actions.
+"""Scripted policies as demonstrators, with noise in their actions.
 
-Shapes: B envs, A = 4 act_dim.
+Shapes: B envs, O obs_dim, A act_dim.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
 
 class ScriptedExpert:
-    """The scripted policy of a task in B envs; an ``Expert`` that acts on observations.
+    """A scripted policy in B envs; an ``Expert`` that acts on observations.
 
     Gaussian noise is added to each element of its action after clipping to [-1, 1], and the sum is
     clipped again. With a standard deviation of 0.1 to 0.6 demonstrations are shaky, and in hard
@@ -23,7 +20,7 @@ class ScriptedExpert:
     However, its errors add up over steps, as those of a poor operator do, instead of averaging out.
 
     Args:
-        task: A name as ``push-v3``.
+        policy: A function of the observations (B, O) alone, to actions (B, A).
         num_envs: B.
         generator: Source of the noise.
         noise: Standard deviation of the noise, in units of the action.
@@ -32,30 +29,24 @@ class ScriptedExpert:
 
     def __init__(
         self,
-        task: str,
+        policy: Callable[[Tensor], Tensor],
         num_envs: int,
         generator: torch.Generator,
         noise: float,
         memory: float = 0.0,
     ) -> None:
-        from metaworld.policies import ENV_POLICY_MAP
-
-        self._policies: list[Any] = [ENV_POLICY_MAP[task]() for _ in range(num_envs)]
+        self._policy = policy
         self._generator, self._noise, self._memory = generator, noise, memory
         self._drift = torch.zeros(num_envs, 1)
         self._keeps = torch.zeros(num_envs, 1)  # ρ, but 0 at an episode's first step
 
     def reset(self, ids: Tensor) -> None:
-        """Restart the noise in the envs ids (n,); the policies are functions of the observation."""
+        """Restart the noise in the envs ids (n,); the policy is a function of the observation."""
         self._keeps[ids] = 0.0
 
     def act(self, view: Mapping[str, Tensor]) -> Tensor:
-        """Return the demonstrated action (B, A) at the observations ``state`` (B, 39)."""
-        states = view["state"].numpy().astype(np.float64)
-        with warnings.catch_warnings():  # about gains with which it acts beyond the limits
-            warnings.simplefilter("ignore")
-            acts = [policy.get_action(o) for policy, o in zip(self._policies, states, strict=True)]
-        act = torch.from_numpy(np.stack(acts)).float().clamp(-1.0, 1.0)
+        """Return the demonstrated action (B, A) at the observations ``state`` (B, O)."""
+        act = self._policy(view["state"]).clamp(-1.0, 1.0)
         fresh = torch.randn(act.shape, generator=self._generator)
         self._drift = self._keeps * self._drift + (1.0 - self._keeps.square()).sqrt() * fresh
         self._keeps = torch.full_like(self._keeps, self._memory)
