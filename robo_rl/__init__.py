@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     )
     from robo_rl.api.task import (
         Demonstrable,
+        Demonstration,
         Expert,
         Reset,
         Task,
@@ -215,21 +216,20 @@ if TYPE_CHECKING:
 __all__ = [
     "ActSpec", "Algorithm", "Backend", "Branchable", "Bundle", "BundleError", "CameraItem",
     "CameraSettings", "Chain", "CheckpointError", "ChunkNet", "CommandAxis", "Component",
-    "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError",
-    "Demonstrable", "DenoisingPolicy", "DeviceError", "EndEffectorAxes", "Endpoint", "Estimator",
-    "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde",
-    "Gate", "GateError", "Groupable", "InpaintSampler", "Joint", "Kernel", "Learner",
-    "LifecycleTransport", "MatchingPolicy", "MetricsLogger", "MsgType", "MultiProcess",
-    "Normalizer", "Notice", "ObsSpec", "OfflineAlgorithm", "OfflineCritics", "OfflineInputs",
-    "OpeCase", "OpenLoop", "PluginError", "Prediction", "Publisher", "QCritic", "Qos", "Reading",
-    "Reevaluable", "Renderer", "RenderingBackend", "Replay", "Report", "Reset", "RoboRlError",
-    "Robot", "Rollout", "Sampler", "ServiceResponse", "SimView", "SpecError", "Stage", "Stateful",
-    "Step", "Task", "TensorSpec", "TimeEmbedding", "Trainable", "Transitions", "Transport",
-    "ValueCritic", "ValueEstimate", "VecEnv", "ZarrStore", "at_step", "between_updates",
-    "component", "default", "dense", "derive", "load", "load_policy", "make_generator",
-    "matrix_to_rotvec", "quat_conj", "quat_mul", "quat_to_matrix", "quat_to_rot6d",
-    "quat_to_rotvec", "quat_to_yaw", "randn", "rotvec_to_quat", "save_policy",
-    "seeded_initialization", "take_steps", "td_target", "versions_of", "yaw_to_quat",
+    "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError", "Demonstrable",
+    "Demonstration", "DenoisingPolicy", "DeviceError", "EndEffectorAxes", "Endpoint", "Estimator",
+    "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde", "Gate",
+    "GateError", "Groupable", "InpaintSampler", "Joint", "Kernel", "Learner", "LifecycleTransport",
+    "MatchingPolicy", "MetricsLogger", "MsgType", "MultiProcess", "Normalizer", "Notice", "ObsSpec",
+    "OfflineAlgorithm", "OfflineCritics", "OfflineInputs", "OpeCase", "OpenLoop", "PluginError",
+    "Prediction", "Publisher", "QCritic", "Qos", "Reading", "Reevaluable", "Renderer",
+    "RenderingBackend", "Replay", "Report", "Reset", "RoboRlError", "Robot", "Rollout", "Sampler",
+    "ServiceResponse", "SimView", "SpecError", "Stage", "Stateful", "Step", "Task", "TensorSpec",
+    "TimeEmbedding", "Trainable", "Transitions", "Transport", "ValueCritic", "ValueEstimate",
+    "VecEnv", "ZarrStore", "at_step", "between_updates", "component", "default", "dense", "derive",
+    "load", "load_policy", "make_generator", "matrix_to_rotvec", "quat_conj", "quat_mul",
+    "quat_to_matrix", "quat_to_rot6d", "quat_to_rotvec", "quat_to_yaw", "randn", "rotvec_to_quat",
+    "save_policy", "seeded_initialization", "take_steps", "td_target", "versions_of", "yaw_to_quat",
 ]
 MODULES: dict[str, tuple[str, ...]] = {
     "robo_rl.config.models": (
@@ -259,7 +259,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "Stateful",
     ),
     "robo_rl.api.task": (
-        "Task", "Reset", "Expert", "Demonstrable",
+        "Task", "Reset", "Expert", "Demonstrable", "Demonstration",
     ),
     "robo_rl.api.robot": (
         "Robot",

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robo_rl.api.task import Demonstration
+
 
 class ScriptedExpert:
     """The scripted policy of a task in B envs; an ``Expert`` that acts on observations.
@@ -49,14 +51,18 @@ class ScriptedExpert:
         """Restart the noise in the envs ids (n,); the policies are functions of the observation."""
         self._keeps[ids] = 0.0
 
-    def act(self, view: Mapping[str, Tensor]) -> Tensor:
-        """Return the demonstrated action (B, A) at the observations ``state`` (B, 39)."""
+    def act(self, view: Mapping[str, Tensor]) -> Demonstration:
+        """Return the demonstrated action (B, A) at the observations ``state`` (B, 39).
+
+        The label is the policy's action before the noise.
+        """
         states = view["state"].numpy().astype(np.float64)
         with warnings.catch_warnings():  # about gains with which it acts beyond the limits
             warnings.simplefilter("ignore")
             acts = [policy.get_action(o) for policy, o in zip(self._policies, states, strict=True)]
-        act = torch.from_numpy(np.stack(acts)).float().clamp(-1.0, 1.0)
-        fresh = torch.randn(act.shape, generator=self._generator)
+        label = torch.from_numpy(np.stack(acts)).float().clamp(-1.0, 1.0)
+        fresh = torch.randn(label.shape, generator=self._generator)
         self._drift = self._keeps * self._drift + (1.0 - self._keeps.square()).sqrt() * fresh
         self._keeps = torch.full_like(self._keeps, self._memory)
-        return (act + self._noise * self._drift).clamp(-1.0, 1.0)
+        act = (label + self._noise * self._drift).clamp(-1.0, 1.0)
+        return Demonstration(act, label)
