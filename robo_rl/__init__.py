@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     )
     from robo_rl.api.task import (
         Demonstrable,
+        Demonstration,
         Expert,
         Reset,
         Task,
@@ -216,7 +217,8 @@ __all__ = [
     "ActSpec", "Algorithm", "Backend", "Branchable", "Bundle", "BundleError", "CameraItem",
     "CameraSettings", "Chain", "CheckpointError", "ChunkNet", "CommandAxis", "Component",
     "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError",
-    "Demonstrable", "DenoisingPolicy", "DeviceError", "EndEffectorAxes", "Endpoint", "Estimator",
+    "Demonstrable", "Demonstration", "DenoisingPolicy", "DeviceError", "EndEffectorAxes",
+    "Endpoint", "Estimator",
     "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde",
     "Gate", "GateError", "Groupable", "InpaintSampler", "Joint", "Kernel", "Learner",
     "LifecycleTransport", "MatchingPolicy", "MetricsLogger", "MsgType", "MultiProcess",
@@ -259,7 +261,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "Stateful",
     ),
     "robo_rl.api.task": (
-        "Task", "Reset", "Expert", "Demonstrable",
+        "Task", "Reset", "Expert", "Demonstrable", "Demonstration",
     ),
     "robo_rl.api.robot": (
         "Robot",

@@ -79,6 +79,27 @@ class Task(Protocol):
         ...
 
 
+class Demonstration(NamedTuple):
+    """An expert's two actions in one state.
+
+    Noise in the executed action moves the env to states beside the expert's path, and the label
+    leads back from there (DART, Laskey et al. 2017, arXiv 1703.09327). A policy that is cloned from
+    executed actions learns the noise too.
+
+    Args:
+        act: (B, A), what the env executes, noise included.
+        label: (B, A), the same action without its noise, which a policy clones.
+    """
+
+    act: Tensor
+    label: Tensor
+
+    @classmethod
+    def of(cls, given: Demonstration | Tensor) -> Demonstration:
+        """Return an expert's answer as two actions; a plain action (B, A) is its own label."""
+        return given if isinstance(given, Demonstration) else cls(given, given)
+
+
 class Expert(Protocol):
     """A scripted demonstrator of B envs, closed loop over views."""
 
@@ -86,8 +107,8 @@ class Expert(Protocol):
         """Begin a new episode in the envs ids (n,)."""
         ...
 
-    def act(self, view: SimView) -> Tensor:
-        """Return the demonstrated action (B, A), noise included."""
+    def act(self, view: SimView) -> Demonstration | Tensor:
+        """Return what is executed and what is its label, or one action (B, A) that is both."""
         ...
 
 

@@ -27,6 +27,8 @@ from robo_rl.data.store.zarr_store import ZarrStore
 INTERVENTION = "intervention"
 """Optional column of a store: whether a human commanded the row."""
 
+EXECUTED = "executed"
+"""Optional column of a store: the executed actions, where ``act`` holds labels without noise."""
 
 QUANTILES = 0.01, 0.99
 """Quantiles that bound a range robust to outliers."""
@@ -119,7 +121,8 @@ class WindowDataset:
         device: Device of the tensors and batches.
 
     Raises:
-        DataError: There is no episode, a chunk is damaged, or a value is not finite.
+        DataError: There is no episode, a chunk is damaged, a value is not finite, or the column
+            ``executed`` does not fit the actions.
     """
 
     def __init__(
@@ -150,6 +153,9 @@ class WindowDataset:
         self._axes = {key: spec.names for key, spec in store.schema.arrays.items()}
         keys = [*(f"obs.{name}" for name in self._names), "act"]
         self._rows = _read_rows(store, episodes, keys, device)
+        self._executed = self._rows["act"]
+        if _has_column(store, EXECUTED, store.act_spec, "does not hold an action of each row"):
+            self._executed = _read_rows(store, episodes, [EXECUTED], device)[EXECUTED]
         self._store, self._episodes = store, episodes
         self._first, self._last = _episode_bounds(episodes, device)
         chosen = "" if among is None else f" {sorted(among)}"
@@ -165,14 +171,25 @@ class WindowDataset:
         return self.windows(rows)
 
     def windows(self, rows: Tensor) -> Batch:
-        """Return the windows of rows (B,) int64."""
+        """Return the windows of rows (B,) int64; their actions are what a policy clones."""
+        return self._cut(rows, self._rows["act"])
+
+    def executed_windows(self, rows: Tensor) -> Batch:
+        """Return the windows of rows (B,) int64; their actions are those that led to what followed.
+
+        Without a column ``executed`` they are those of ``windows``.
+        """
+        return self._cut(rows, self._executed)
+
+    def _cut(self, rows: Tensor, act: Tensor) -> Batch:
+        """Return the windows of rows (B,) with actions from act (N, A)."""
         rows = rows.to(self._first.device).unsqueeze(1)
         past = rows + torch.arange(1 - self.obs_horizon, 1, device=rows.device)
         future = rows + torch.arange(self.horizon, device=rows.device)
         past = torch.maximum(past, self._first[rows])
         future = torch.minimum(future, self._last[rows])
         obs = {name: self._rows[f"obs.{name}"][past] for name in self._names}
-        return Batch(obs, self._rows["act"][future])
+        return Batch(obs, act[future])
 
     def batches(self, batch: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Yield each window once, in order or shuffled; the last batch may be short."""
@@ -191,7 +208,9 @@ class WindowDataset:
             DataError: A value is not finite, an episode terminates before its last row, or the
                 intervention column is not one flag per row.
         """
-        keys = ["rew", "terminated", *([INTERVENTION] if _says_whose(self._store) else [])]
+        problem = "does not say of each row whether a human commanded it"
+        told = _has_column(self._store, INTERVENTION, TensorSpec(shape=(), dtype="bool"), problem)
+        keys = ["rew", "terminated", *([INTERVENTION] if told else [])]
         rows = _read_rows(self._store, self._episodes, keys, self._last.device)
         self._demand_ends_last(rows["terminated"])
         human = rows.get(INTERVENTION, torch.zeros_like(rows["terminated"]))
@@ -211,6 +230,8 @@ class WindowDataset:
     def stats(self, relative_to: str = "") -> Stats:
         """Return statistics over all rows of each float array on the CPU; integers have none.
 
+        The range of absolute actions spans labels and executed actions.
+
         Args:
             relative_to: Observation from which the actions of every window are displacements; empty
                 for absolute actions.
@@ -219,6 +240,8 @@ class WindowDataset:
         if relative_to:
             floating["act"] = self._displacements(relative_to).cpu()
         found = {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}
+        if self._executed is not self._rows["act"] and not relative_to:
+            found["act"] = found["act"].widened(self._executed.cpu())
         return Stats(found, self.digest, relative_to)
 
     def _displacements(self, relative_to: str) -> Tensor:
@@ -228,15 +251,16 @@ class WindowDataset:
         return torch.cat([relative_rows(each.obs[relative_to], each.act) for each in windows])
 
 
-def _says_whose(store: ZarrStore) -> bool:
-    found, expected = store.schema.columns.get(INTERVENTION), TensorSpec(shape=(), dtype="bool")
+def _has_column(store: ZarrStore, name: str, expected: TensorSpec, problem: str) -> bool:
+    """Return whether the store has an optional column; a misfit is a ``DataError``."""
+    found = store.schema.columns.get(name)
     if found is not None and (found.shape, found.dtype) != (expected.shape, expected.dtype):
         raise DataError(
-            f"column '{INTERVENTION}' does not say of each row whether a human commanded it",
+            f"column '{name}' {problem}",
             where=store.path,
             expected=f"{expected.shape} {expected.dtype}",
             found=f"{found.shape} {found.dtype}",
-            hint="write it as a flag a row, or by another name",
+            hint="write it in that form, or by another name",
         )
     return found is not None
 

@@ -88,7 +88,8 @@ def dataset_transitions(
 ) -> dict[str, Tensor]:
     """Return demonstrations as rows: a chunk begins at every row of every episode.
 
-    The executed actions are the row's own and the following ones. An episode that did not terminate
+    The executed actions (``WindowDataset.executed_windows``) are the row's own and the following
+    ones. An episode that did not terminate
     is truncated, and the successor of its last action was not recorded. So its last row is only a
     successor. Chunks before it end there, with fewer executed steps.
 
@@ -108,7 +109,7 @@ def dataset_transitions(
             "exec_horizon of transitions", expected=expected, found=exec_horizon, hint=hint
         )
     rows = torch.arange(len(dataset))
-    obs, act = dataset.windows(rows)
+    obs, act = dataset.executed_windows(rows)
     rew, ended_well, last, human = dataset.outcomes()
     rows = rows.to(last.device)
     stop = torch.minimum(rows + exec_horizon, last + ended_well[last])

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import SimView
-from robo_rl.api.task import Demonstrable, Expert, Reset, Task
+from robo_rl.api.task import Demonstrable, Demonstration, Expert, Reset, Task
 from robo_rl.core.errors import PluginError
 from robo_rl.core.seeding import make_generator
 from robo_rl.env.mujoco.sim_env import SimEnv
@@ -77,9 +77,10 @@ def demonstrate(task: Task, num_envs: int, *, noise: float, seed: int = 0) -> Te
         env.reset(seed)
         expert.reset(ids)
         for _ in range(env.max_episode_steps):
-            act = expert.act(env.view)
-            _check_act(task, act, num_envs)
-            step = env.step(act)
+            shown = Demonstration.of(expert.act(env.view))
+            _check_act(task, "act", shown.act, num_envs)
+            _check_act(task, "label", shown.label, num_envs)
+            step = env.step(shown.act)
             succeeded |= (step.metrics["success"] > 0) & ~over
             over |= step.terminated | step.truncated
             expert.reset(ids[step.terminated | step.truncated])
@@ -160,9 +161,9 @@ def _check_random_actions(task: Task, env: SimEnv) -> None:
         _require(bad == 0, "random actions break worlds", 0, bad)
 
 
-def _check_act(task: Task, act: Tensor, num_envs: int) -> None:
-    task.act_spec.validate_array("the expert's act", act)
-    _check_rows("the expert's act", act[:, 0], num_envs)
+def _check_act(task: Task, name: str, act: Tensor, num_envs: int) -> None:
+    task.act_spec.validate_array(f"the expert's {name}", act)
+    _check_rows(f"the expert's {name}", act[:, 0], num_envs)
     low, high = torch.tensor(task.act_spec.low), torch.tensor(task.act_spec.high)
     inside = len(low) == 0 or bool(((act >= low) & (act <= high)).all())
-    _require(inside, "the expert's act leaves act_spec's limits")
+    _require(inside, f"the expert's {name} leaves act_spec's limits")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from robo_rl import ConfigModel, quat_conj, quat_mul, quat_to_yaw, yaw_to_quat
+from robo_rl import ConfigModel, Demonstration, quat_conj, quat_mul, quat_to_yaw, yaw_to_quat
 from robo_rl_tasks.kinematics.differential_ik import DifferentialIk
+from robo_rl_tasks.kinematics.expected_arm import ExpectedArm
 from robo_rl_tasks.noise import OrnsteinUhlenbeckNoise
 from robo_rl_tasks.poses import wrap_angle
 
@@ -35,6 +36,8 @@ class ArmExpertConfig(ConfigModel):
         position_noise_m: Standard deviation of the noise of positions at noise level 1, where
             actions are poses.
         noise_correlation_s: Correlation time of the noise.
+        feedback: Radians by which joint targets oppose each radian of displacement of the measured
+            arm from where the commands lead; 0 leaves displacements to the arm's controller.
     """
 
     ee_quat: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 0.0)
@@ -45,6 +48,7 @@ class ArmExpertConfig(ConfigModel):
     joint_noise_rad: float = Field(default=0.03, ge=0)
     position_noise_m: float = Field(default=0.015, ge=0)
     noise_correlation_s: float = Field(default=0.3, gt=0)
+    feedback: float = Field(default=0.5, ge=0, le=1)
 
 
 class ArmExpert:
@@ -71,6 +75,7 @@ class ArmExpert:
         self._arm_task, self._arm_cfg = task, cfg
         self._noise, self._generator = noise, generator
         self._tracker = None if task.hand else _tracker(task, cfg, num_envs)
+        self._expected = None if task.hand else ExpectedArm(task.robot, num_envs, task.dt_s)
         scale = [cfg.position_noise_m] * 3 + [cfg.joint_noise_rad] * 3
         scale = scale if task.hand else [cfg.joint_noise_rad] * len(task.arm)
         self._scale = torch.tensor([noise * each for each in scale])
@@ -87,23 +92,38 @@ class ArmExpert:
         """Begin a new episode in the envs ids (n,)."""
         self._fresh[ids] = True
 
-    def act(self, view: SimView) -> Tensor:
-        """Return the demonstrated targets (B, A), noise included."""
+    def act(self, view: SimView) -> Demonstration:
+        """Return the demonstrated targets with their noise, and without it as the label."""
         ids = self._fresh.nonzero().squeeze(-1)
         if len(ids):
             self._begin(view, ids)
             self._fresh[:] = False
         grip = self._decide(view)
         quat = quat_mul(yaw_to_quat(self._yaw), self._hand_quat.expand(len(self._yaw), 4))
-        arm = self._arm(self._pos, quat) + self._scale * self._tremble.sample()
+        label = self._arm(view, self._pos, quat)
+        act = label + self._scale * self._tremble.sample()
+        return Demonstration(self._action(act, grip), self._action(label, grip))
+
+    def _action(self, arm: Tensor, grip: Tensor) -> Tensor:
+        """Return the action (B, A) for arm targets (B, M) and gripper targets (B,)."""
         return self._arm_task.action(arm, grip).clamp(self._low, self._high)
 
-    def _arm(self, pos: Tensor, quat: Tensor) -> Tensor:
-        """Return the arm targets (B, M) for a set point at pos and quat."""
-        if self._tracker is not None:
-            return self._tracker.step(pos, quat)
-        assert self._arm_task.hand is not None
-        return self._arm_task.hand.pose(pos, quat)
+    def _arm(self, view: SimView, pos: Tensor, quat: Tensor) -> Tensor:
+        """Return the arm targets (B, M) for a set point at pos and quat.
+
+        A pose needs no correction, because the Cartesian controller starts from the measured arm.
+        """
+        if self._tracker is None or self._expected is None:
+            assert self._arm_task.hand is not None
+            return self._arm_task.hand.pose(pos, quat)
+        displaced = self._joint_pos(view).float() - self._expected.joint_pos
+        command = self._tracker.step(pos, quat)
+        self._expected.step(command)
+        return command - self._arm_cfg.feedback * displaced
+
+    def _joint_pos(self, view: SimView) -> Tensor:
+        """Return the measured arm joints (B, J)."""
+        return view.sensor(*(f"{joint.name}_pos" for joint in self._arm_task.arm))
 
     def _decide(self, view: SimView) -> Tensor:
         """Move the set point by one step; return the gripper's target (B,)."""
@@ -115,8 +135,10 @@ class ArmExpert:
         upright = quat_mul(quat, quat_conj(self._hand_quat).expand(len(ids), 4))
         self._pos[ids] = view.sensor("ee_pos")[ids].float()
         self._yaw[ids] = quat_to_yaw(upright)
-        if self._tracker is not None:
-            self._tracker.start(ids, self._arm_task.observe(view)["joint_pos"][ids])
+        if self._tracker is not None and self._expected is not None:
+            joint_pos = self._joint_pos(view)[ids]
+            self._tracker.start(ids, joint_pos)
+            self._expected.start(ids, joint_pos)
         self._tremble.reset(ids)
 
     def _move(self, waypoint: Tensor, speed_mps: float | Tensor | None = None) -> None:

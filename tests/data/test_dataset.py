@@ -130,6 +130,14 @@ def test_rows_that_a_human_commanded_are_told_and_nobody_did_where_nothing_is_sa
     assert human.any()
 
 
+def test_executed_actions_of_another_shape_are_refused(tmp_path):
+    columns = COLUMNS | {"executed": TensorSpec(shape=(1,))}
+    store = make_store(tmp_path / "data.zarr", columns=columns)
+    store.append({**make_episode(0), "executed": make_episode(0)["act"][:, :1]})
+    with pytest.raises(DataError, match=r"'executed' does not hold an action of each row"):
+        WindowDataset(store, TO, H)
+
+
 def test_a_column_of_that_name_that_is_no_flag_is_refused(tmp_path):
     columns = COLUMNS | {"intervention": TensorSpec(shape=(), dtype="int64")}
     store = make_store(tmp_path / "marked.zarr", columns=columns)

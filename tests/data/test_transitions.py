@@ -140,6 +140,30 @@ def test_more_cannot_be_executed_than_a_chunk_holds(data):
         dataset_transitions(data, Normalizer.fit(data), exec_horizon=5, gamma=GAMMA)
 
 
+def test_transitions_hold_what_was_executed_and_windows_its_labels(tmp_path):
+    """Without the column all is as before; with it only the actions of transitions differ."""
+    plain = make_store(tmp_path / "plain.zarr")
+    plain.extend(episodes())
+    columns = COLUMNS | {"executed": TensorSpec(shape=plain.act_spec.shape)}
+    store = make_store(tmp_path / "data.zarr", columns=columns)
+    store.extend([{**each, "executed": each["act"] + 0.1} for each in episodes()])
+    labels, data = WindowDataset(plain, TO, H), WindowDataset(store, TO, H)
+    normalizer, rows = Normalizer.fit(labels), torch.arange(len(data))
+    expected, found = (
+        dataset_transitions(each, normalizer, exec_horizon=3, gamma=GAMMA)
+        for each in (labels, data)
+    )
+    shifted = normalizer.normalize("act", labels.windows(rows).act + 0.1)
+    assert torch.allclose(found.pop("act"), shifted)
+    del expected["act"]
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    assert torch.equal(data.windows(rows).act, labels.windows(rows).act)
+    assert torch.equal(labels.executed_windows(rows).act, labels.windows(rows).act)
+    span, own = data.stats().keys["act"], labels.stats().keys["act"]
+    assert torch.allclose(span.high, own.high + 0.1)
+    assert torch.equal(span.low, own.low)
+
+
 def test_a_chunk_is_a_humans_if_it_was_begun_while_one_commanded(tmp_path):
     """Rows 2, 5, 8 … of each episode, counted from 0."""
     columns = COLUMNS | {"intervention": TensorSpec(shape=(), dtype="bool")}

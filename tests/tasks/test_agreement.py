@@ -119,7 +119,7 @@ def demonstrated(task, start):
     states, ctrls = [state(backend.view())], []
     for _ in range(STEPS):
         view = replace(backend.view(), goal=start.goal)
-        ctrls.append(task.control(view, expert.act(view).clamp(low, high)).double())
+        ctrls.append(task.control(view, expert.act(view).act.clamp(low, high)).double())
         states.append(state(backend.step(ctrls[-1].unsqueeze(1), substeps(task))[0]))
     backend.close()
     qpos, qvel = (torch.stack(column) for column in zip(*states, strict=True))

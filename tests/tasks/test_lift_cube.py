@@ -71,7 +71,7 @@ def _expert_acts(task, steps):
     env.reset(0)
     acts = []
     for _ in range(steps):
-        acts.append(expert.act(env.view))
+        acts.append(expert.act(env.view).act)
         env.step(acts[-1])
     env.close()
     return torch.stack(acts)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from robo_rl.api.task import Demonstration
+
 
 class ScriptedExpert:
     """A scripted policy in B envs; an ``Expert`` that acts on observations.
@@ -44,10 +46,14 @@ class ScriptedExpert:
         """Restart the noise in the envs ids (n,); the policy is a function of the observation."""
         self._keeps[ids] = 0.0
 
-    def act(self, view: Mapping[str, Tensor]) -> Tensor:
-        """Return the demonstrated action (B, A) at the observations ``state`` (B, O)."""
-        act = self._policy(view["state"]).clamp(-1.0, 1.0)
-        fresh = torch.randn(act.shape, generator=self._generator)
+    def act(self, view: Mapping[str, Tensor]) -> Demonstration:
+        """Return the demonstrated action (B, A) at the observations ``state`` (B, O).
+
+        The label is the policy's action before the noise.
+        """
+        label = self._policy(view["state"]).clamp(-1.0, 1.0)
+        fresh = torch.randn(label.shape, generator=self._generator)
         self._drift = self._keeps * self._drift + (1.0 - self._keeps.square()).sqrt() * fresh
         self._keeps = torch.full_like(self._keeps, self._memory)
-        return (act + self._noise * self._drift).clamp(-1.0, 1.0)
+        act = (label + self._noise * self._drift).clamp(-1.0, 1.0)
+        return Demonstration(act, label)

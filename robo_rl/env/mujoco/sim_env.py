@@ -120,9 +120,31 @@ class SimEnv:
         return backend.capacity(scene)
 
     @property
+    def restorable(self) -> bool:
+        """Whether ``snapshot``, ``restore`` and ``view_at`` work on this backend."""
+        return isinstance(self._backend, _Restorable)
+
+    @property
     def view(self) -> SimView:
         """Return the current state; valid until the next call that changes it."""
         return replace(self._backend.view(), goal=self._goal)
+
+    @on_one_thread
+    def view_at(self, qpos: Tensor) -> SimView:
+        """Return the view of the worlds at other positions qpos (B, nq); the worlds stay as is.
+
+        Velocities, controls, goals and clocks are the current ones, sensors those of ``qpos``.
+
+        Raises:
+            PluginError: The backend has no ``snapshot``.
+        """
+        ids = torch.arange(self.num_envs, device=self.device)
+        now, saved = self.view.rows(ids), self._restorable().snapshot()
+        mocap = mocap_poses(self._model, self._goal, self.num_envs, saved["fields"])
+        self._backend.write(ids, qpos.to(now.qpos), now.qvel, **mocap)
+        moved = self.view.rows(ids)
+        self._restorable().restore(saved)
+        return replace(moved, ctrl=now.ctrl, time_s=now.time_s)
 
     @on_one_thread
     def reset(self, seed: int | None = None) -> Obs:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from robo_rl.api.task import Demonstration
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -44,10 +46,16 @@ class RemoteExpert:
     def reset(self, ids: Tensor) -> None:
         """Do nothing; the worlds reset their demonstrators with their envs."""
 
-    def act(self, view: Any) -> Tensor:
-        """Return the demonstrated action (B, A) for the current states."""
+    def act(self, view: Any) -> Demonstration:
+        """Return the demonstrated action (B, A) for the current states.
+
+        The label is the worlds' own action, before the noise.
+        """
         del view  # the worlds hold the state
-        act = self._demonstrate()
+        label = self._demonstrate()
         scale = self._noise * (self._high - self._low) / 2.0
-        act = act + scale * torch.randn(act.shape, generator=self._generator)
+        act = label + scale * torch.randn(label.shape, generator=self._generator)
+        return Demonstration(self._limited(act), self._limited(label))
+
+    def _limited(self, act: Tensor) -> Tensor:
         return act.clamp(self._low, self._high) if self._spec.low else act

@@ -6,7 +6,7 @@ seed depends only on its index, so a resumed recording equals an uninterrupted o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Step, VecEnv
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.stats.intervals import wilson
 from robo_rl.train.checkpoint.interrupt import between_updates
@@ -26,7 +27,11 @@ Episodes = list[dict[str, Any]]
 
 
 def open_stage_store(
-    context: Context, env: VecEnv, earlier: ZarrStore | None = None, **made_by: Any
+    context: Context,
+    env: VecEnv,
+    earlier: ZarrStore | None = None,
+    columns: Mapping[str, TensorSpec] | None = None,
+    **made_by: Any,
 ) -> ZarrStore:
     """Create the stage's dataset or open the unfinished one.
 
@@ -34,6 +39,7 @@ def open_stage_store(
         context: Context of the stage.
         env: Env with the observations and actions of the dataset.
         earlier: Dataset to start from, with its description; None for an empty one.
+        columns: Further per-step columns of an empty dataset.
         made_by: Entries of the description, beside the world.
     """
     path = context.directory / "data.zarr"
@@ -42,7 +48,7 @@ def open_stage_store(
     if earlier is not None:
         return earlier.copy(path)
     meta = {"world": context.experiment.world(), **made_by}
-    return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
+    return ZarrStore.create(path, env.obs_spec, env.act_spec, meta, columns=columns)
 
 
 def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:
@@ -98,10 +104,20 @@ class EpisodeRecorder:
         self.success = torch.zeros(num_envs, dtype=torch.bool)
         self.steps: list[dict[str, Tensor]] = []
 
-    def record_step(self, obs: dict[str, Tensor], act: Tensor, step: Step) -> None:
-        """Add one step of all envs; a lost world ends its episode before this step."""
+    def record_step(
+        self, obs: dict[str, Tensor], act: Tensor, step: Step, **further: Tensor
+    ) -> None:
+        """Add one step of all envs; a lost world ends its episode before this step.
+
+        Args:
+            obs: Name → (B, …), before the step.
+            act: (B, A).
+            step: Result of the step.
+            further: Column → (B, A), further actions of the step.
+        """
         columns = {f"obs/{name}": tensor.clone() for name, tensor in obs.items()}
-        columns |= {"act": act.to(torch.float32), "rew": step.rew}
+        columns |= {name: each.to(torch.float32) for name, each in {"act": act, **further}.items()}
+        columns |= {"rew": step.rew}
         columns |= {"terminated": step.terminated, "truncated": step.truncated}
         self.steps.append(columns)
         self.length += self.running & step.valid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor
@@ -16,10 +16,12 @@ from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import Stats, WindowDataset
 from robo_rl.data.normalize import Normalizer
+from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
 from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.datasets.checks import warn_limit_violations
+from robo_rl.train.evaluation.action_gain import policy_gain
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
@@ -101,6 +103,7 @@ class CloneBehaviour(Stage):
                 "loss": loss,
                 "gradient_steps": self.cfg.steps,
                 "rows_outside_limits": outside.rows,
+                **_gain(context, best),
             },
             artifacts={"policy": path.name, "bc_policy": path.name},
             files=record_video(context, best, "rollout.mp4"),
@@ -145,6 +148,14 @@ class CloneBehaviour(Stage):
             log_every=LOG_EVERY,
         )
         return means["loss"]
+
+
+def _gain(context: Context, policy: DenoisingPolicy) -> dict[str, Any]:
+    """Return the gain of a policy on displacements; empty for an env without it."""
+    if not issubclass(context.experiment.env.cls, SimEnv):
+        return {}  # without starting its processes
+    gain = policy_gain(context.experiment.make_env, policy, context.seed)
+    return {} if gain is None else {"action_gain": gain}
 
 
 def _untrained(

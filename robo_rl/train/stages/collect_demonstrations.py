@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from contextlib import closing
 from math import floor
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
-from robo_rl.api.env import VecEnv
-from robo_rl.api.task import Demonstrable
+from robo_rl.api.env import Step, VecEnv
+from robo_rl.api.task import Demonstrable, Demonstration
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
 from robo_rl.core.seeding import derive, make_generator
+from robo_rl.core.spec import TensorSpec
+from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.episode_recorder import (
     EpisodeRecorder,
@@ -26,6 +29,7 @@ from robo_rl.train.datasets.episode_recorder import (
     record_waves,
     success_share,
 )
+from robo_rl.train.evaluation.action_gain import is_displaceable, label_gain
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 
@@ -52,6 +56,8 @@ class CollectDemonstrations(Stage):
         """Noise of the demonstrator."""
         num_envs: int = Field(default=50, ge=1)
         """Envs that are stepped at once."""
+        record: Literal["label", "executed"] = "label"
+        """Action of a row. ``label`` has no noise; the executed action is then a further column."""
         expert_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
         """Fraction of the waves in which the demonstrator has no noise."""
 
@@ -75,13 +81,22 @@ class CollectDemonstrations(Stage):
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
             brings = _brings_expert(env)
-            store = open_stage_store(context, env, collect=self.cfg.model_dump())
+            columns = self._columns(env)
+            store = open_stage_store(context, env, None, columns, collect=self.cfg.model_dump())
             record_waves(
                 store,
                 self.cfg.episodes,
                 lambda wave: self._wave(env, brings, context.seed, wave),
             )
-        return self._report(store)
+            displaceable = is_displaceable(env)
+        gain = label_gain(context.experiment.make_env, context.seed) if displaceable else None
+        return self._report(store, {} if gain is None else {"label_gain": gain})
+
+    def _columns(self, env: VecEnv) -> dict[str, TensorSpec]:
+        if self.cfg.record == "executed":
+            return {}
+        fields = env.act_spec.model_dump(include=set(TensorSpec.model_fields))
+        return {EXECUTED: TensorSpec(**fields)}
 
     def _wave(self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int) -> Episodes:
         """Return the first episode of every env, except worlds lost at their first step."""
@@ -92,9 +107,9 @@ class CollectDemonstrations(Stage):
         expert.reset(ids)
         recorder = EpisodeRecorder(env.num_envs)
         while recorder.running.any():
-            act = expert.act(cast(Any, env).view)
-            step = env.step(act)
-            recorder.record_step(obs, act, step)
+            shown = Demonstration.of(expert.act(cast(Any, env).view))
+            step = env.step(shown.act)
+            self._record(recorder, obs, shown, step)
             expert.reset(ids[step.terminated | step.truncated])
             obs = step.obs
         episodes = recorder.episodes(seed, wave)
@@ -102,7 +117,15 @@ class CollectDemonstrations(Stage):
             raise PluginError("under the expert every world is lost at its first step")
         return episodes
 
-    def _report(self, store: ZarrStore) -> Report:
+    def _record(
+        self, recorder: EpisodeRecorder, obs: dict[str, Tensor], shown: Demonstration, step: Step
+    ) -> None:
+        if self.cfg.record == "executed":
+            recorder.record_step(obs, shown.act, step)
+        else:
+            recorder.record_step(obs, shown.label, step, **{EXECUTED: shown.act})
+
+    def _report(self, store: ZarrStore, gain: dict[str, Any]) -> Report:
         good = sum(bool(record.success) for record in store.episodes)
         total = len(store.episodes)
         return Report(
@@ -110,6 +133,7 @@ class CollectDemonstrations(Stage):
             numbers={
                 "demonstrations": total,
                 "success": success_share(store),
+                **gain,
                 "rows": store.num_rows,
                 "dataset": store.digest(),
             },

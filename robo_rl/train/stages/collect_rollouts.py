@@ -18,6 +18,7 @@ from robo_rl.api.env import VecEnv
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import derive, make_generator
+from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
@@ -78,18 +79,24 @@ class CollectRollouts(Stage):
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
             store = open_stage_store(context, env, earlier, record=self.cfg.model_dump())
+            labelled = EXECUTED in store.schema.columns
             record_waves(
                 store,
                 self.cfg.episodes,
-                lambda wave: self._wave(env, policy, context.seed, wave),
+                lambda wave: self._wave(env, policy, context.seed, wave, labelled=labelled),
                 after=after,
             )
         by_success = context.experiment.eval.measure == "success"
         return _report(store, after, judged_by_success=by_success)
 
     @torch.no_grad()
-    def _wave(self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int) -> Episodes:
-        """Return the first episode of every env, without those below ``min_return``."""
+    def _wave(
+        self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int, *, labelled: bool
+    ) -> Episodes:
+        """Return the first episode of every env, without those below ``min_return``.
+
+        In a dataset with labels, the policy's executed actions are also its labels.
+        """
         seed = derive("record", run_seed, wave)
         generator = make_generator("record-noise", run_seed, wave)
         recorded = RecordedEnv(env)
@@ -100,6 +107,8 @@ class CollectRollouts(Stage):
         while recorded.recorder.running.any():
             obs = chunks.step(self._act(policy, obs, generator)).obs
         found = recorded.recorder.episodes(seed, wave)
+        if labelled:
+            found = [{**each, EXECUTED: each["act"]} for each in found]
         good = [each for each in found if self._is_good(each["rew"])]
         if not good:
             raise DataError(

@@ -45,7 +45,7 @@ def make():
 def demonstrate(env, steps, noise=0.0):
     """All steps of the expert, env b's first episode and what follows it."""
     expert = env.expert(env.num_envs, make_generator("expert", 0), noise)
-    return [env.step(expert.act(env.view)) for _ in range(steps)]
+    return [env.step(expert.act(env.view).act) for _ in range(steps)]
 
 
 @installed
@@ -172,12 +172,13 @@ def test_every_task_works_by_its_name(make):
 def test_the_experts_noise_is_added_to_the_limited_action(make):
     env = make("push-v3", 64, workers=1)
     env.reset(0)
-    best = env.expert(64, make_generator("expert", 0), 0.0).act(env.view)
+    best = env.expert(64, make_generator("expert", 0), 0.0).act(env.view).act
     noise = 0.3 * torch.randn(64, 4, generator=make_generator("expert", 0))
-    shaky = env.expert(64, make_generator("expert", 0), 0.3).act(env.view)
+    shaky, label = env.expert(64, make_generator("expert", 0), 0.3).act(env.view)
     assert (best.abs() <= 1).all()
     assert (best.abs() == 1).any()
     assert torch.equal(shaky, (best + noise).clamp(-1, 1))
+    assert torch.equal(label, best)
 
 
 @installed
@@ -185,11 +186,11 @@ def test_noise_that_remembers_is_as_wide_and_begins_anew_with_an_episode(make):
     env = make("push-v3", 512, workers=1, noise_correlation=0.9)
     env.reset(0)
     expert = env.expert(512, make_generator("expert", 0), 0.1)
-    best = env.expert(512, make_generator("expert", 0), 0.0).act(env.view)
+    best = env.expert(512, make_generator("expert", 0), 0.0).act(env.view).act
     inner = best.abs() < 0.5  # where no limit cuts the noise: 0.5 is five widths of it
 
     def noise():
-        return (expert.act(env.view) - best)[inner]
+        return (expert.act(env.view).act - best)[inner]
 
     first, second = noise(), noise()
     expert.reset(torch.arange(512))

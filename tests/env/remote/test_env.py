@@ -145,7 +145,7 @@ def test_its_demonstrator_reaches_the_mark_and_its_noise_can_be_repeated(make):
         env.reset(0)
         acts, good = [], torch.zeros(8)
         for _ in range(99):
-            acts.append(expert.act(env.view))
+            acts.append(expert.act(env.view).act)
             good += env.step(acts[-1]).metrics["success"]
         return torch.stack(acts), good
 

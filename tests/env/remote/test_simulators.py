@@ -56,7 +56,7 @@ def test_lifts_demonstrator_succeeds_and_less_often_with_noise():
             env.reset(1)
             good, running = torch.zeros(8), torch.ones(8)
             for _ in range(env.max_episode_steps):
-                step = env.step(expert.act(env.view))
+                step = env.step(expert.act(env.view).act)
                 good = torch.maximum(good, running * step.metrics["success"])
                 running = running * (~(step.terminated | step.truncated)).float()
             rates.append(float(good.mean()))

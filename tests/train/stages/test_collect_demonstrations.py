@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Step
+from robo_rl.api.task import Demonstration
 from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -24,20 +25,24 @@ NUM_ENVS, LIMIT = 4, 5
 
 
 class Expert:
-    """Walks by one a step; knows which envs began anew."""
+    """Walks by one a step, with a generator by up to two; knows which envs began anew."""
 
     def __init__(self, num_envs: int) -> None:
         self.walked = torch.full((num_envs,), -1.0)
+        self.generator: torch.Generator | None = None
         self.resets: list[list[int]] = []
 
     def reset(self, ids: Tensor) -> None:
         self.resets.append(ids.tolist())
         self.walked[ids] = 0.0
 
-    def act(self, view: Any) -> Tensor:
+    def act(self, view: Any) -> Demonstration | Tensor:
         assert torch.equal(view.elapsed, self.walked), "the expert was not told of a new episode"
         self.walked += 1.0
-        return torch.ones(len(self.walked), 1)
+        label = torch.ones(len(self.walked), 1)
+        if self.generator is None:
+            return label
+        return Demonstration(label + torch.rand(label.shape, generator=self.generator), label)
 
 
 class Line:
@@ -83,12 +88,14 @@ class Line:
         pass
 
 
-def collect(directory: Path, episodes: int = 10, lost: dict[int, int] | None = None) -> ZarrStore:
+def collect(
+    directory: Path, episodes: int = 10, lost: dict[int, int] | None = None, **fields: Any
+) -> ZarrStore:
     experiment = SimpleNamespace(
         seed=0, make_env=lambda num_envs: Line(num_envs, lost or {}), world=dict[str, str]
     )
     stage = CollectDemonstrations(
-        CollectDemonstrations.Config(episodes=episodes, num_envs=NUM_ENVS)
+        CollectDemonstrations.Config(episodes=episodes, num_envs=NUM_ENVS, **fields)
     )
     stage.run(Context(cast(Any, experiment), directory, []))
     return ZarrStore.open(directory / "data.zarr")
@@ -108,6 +115,50 @@ def test_whole_episodes_are_kept(tmp_path: Path):
     assert not (rows["terminated"] & rows["truncated"]).any()
     np.testing.assert_allclose(rows["obs.pos"][1], rows["obs.pos"][0] + rows["act"][0])
     assert places(store)[:5] == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+
+
+@pytest.fixture
+def trembles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the experts noise."""
+
+    def expert(self: Line, num_envs: int, generator: torch.Generator, noise: float) -> Expert:
+        del self, noise
+        made = Expert(num_envs)
+        made.generator = generator
+        return made
+
+    monkeypatch.setattr(Line, "expert", expert)
+
+
+@pytest.mark.usefixtures("trembles")
+def test_rows_hold_labels_and_what_was_executed_beside_them(tmp_path: Path):
+    rows = collect(tmp_path).read()
+    assert (rows["act"] == 1.0).all()
+    assert np.unique(rows["executed"]).size > 10
+    np.testing.assert_allclose(rows["obs.pos"][1], rows["obs.pos"][0] + rows["executed"][0])
+
+
+@pytest.mark.usefixtures("trembles")
+def test_executed_actions_alone_are_recorded_if_asked(tmp_path: Path):
+    labelled, plain = (
+        collect(tmp_path / "a").read(),
+        collect(tmp_path / "b", record="executed").read(),
+    )
+    assert "executed" not in plain
+    np.testing.assert_array_equal(plain["act"], labelled["executed"])
+
+
+@pytest.mark.usefixtures("trembles")
+def test_noisy_episodes_continue_as_if_never_stopped(tmp_path: Path):
+    whole = collect(tmp_path / "whole", 9).read()
+    collect(tmp_path / "parts", 6)
+    for key, rows in collect(tmp_path / "parts", 9).read().items():
+        np.testing.assert_array_equal(rows, whole[key])
+
+
+def test_a_plain_action_is_its_own_label(tmp_path: Path):
+    rows = collect(tmp_path).read()
+    np.testing.assert_array_equal(rows["act"], rows["executed"])
 
 
 def test_worlds_that_are_lost_at_once_are_passed_over(tmp_path: Path):
@@ -140,7 +191,8 @@ def _cut(tmp_path: Path, first: int, lost: dict[int, int]) -> None:
     """As a kill between the episodes of the first wave leaves it."""
     whole = ZarrStore.open(tmp_path / "whole" / "data.zarr")
     path = tmp_path / "parts" / "data.zarr"
-    store = ZarrStore.create(path, OBS, ACT, dict(whole.schema.meta))
+    columns = whole.schema.columns
+    store = ZarrStore.create(path, OBS, ACT, dict(whole.schema.meta), columns=columns)
     for record in whole.episodes[:first]:
         rows = whole.read(episodes=[record])
         obs = {"pos": rows.pop("obs.pos")}
