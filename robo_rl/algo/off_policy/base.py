@@ -130,9 +130,11 @@ class OffPolicy(Algorithm):
     """
 
     takes_demonstrations: ClassVar[bool] = True
-    actor_parts: ClassVar[tuple[str, ...]] = ("actor", "critic", "optimizer", "target")
+    actor_parts: ClassVar[tuple[str, ...]] = (
+        "actor", "critic", "optimizer", "target", "scale", "warmup_left"
+    )  # fmt: skip
     state_parts: ClassVar[tuple[str, ...]] = (
-        *actor_parts, "replay", "scale", "dynamics_gap", "decisions", "steps", "pending_steps"
+        *actor_parts, "replay", "dynamics_gap", "decisions", "steps", "pending_steps"
     )  # fmt: skip
 
     def __init__(
@@ -158,7 +160,7 @@ class OffPolicy(Algorithm):
         self.replay = Replay(cfg.replay, policy.normalizer.device)
         self.scale = ReturnScale(num_envs)
         self.decisions = self.steps = 0
-        self.pending_steps = 0.0
+        self.pending_steps, self.warmup_left = 0.0, cfg.critic_warmup_steps
 
     @property
     def lr(self) -> float:
@@ -229,7 +231,9 @@ class OffPolicy(Algorithm):
             batch = batch._replace(rew=batch.rew / self.scale.std)
         found = self._fit_critic(batch._replace(act=batch.act_with_masked_tail(self.generator)))
         self.steps += 1
-        if self.steps > self.cfg.critic_warmup_steps and self.steps % self.cfg.policy_delay == 0:
+        if self.warmup_left:
+            self.warmup_left -= 1
+        elif self.steps % self.cfg.policy_delay == 0:
             with frozen_weights(self.critic.net):
                 found |= self.actor.update(batch.obs, self._value)
         return found
@@ -260,7 +264,8 @@ class OffPolicy(Algorithm):
     def rollback(self, state: Mapping[str, Any]) -> None:
         """Restore an earlier ``actor_state`` at half the current learning rate; the replay stays.
 
-        The critics are restored as well, because the actor follows their gradient.
+        The critics and their return scale are restored as well, because the actor follows their
+        gradient. The part of the critics' warm-up that followed the restored state is repeated.
         """
         lr = self.lr
         self.load_states_of(self.actor_parts, state)
