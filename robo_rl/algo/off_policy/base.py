@@ -27,10 +27,11 @@ from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
 from robo_rl.algo.off_policy.td_targets import make_backup
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
+from robo_rl.critic.q_learner import QLearner
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.ema import TargetNetwork
-from robo_rl.optim.optimizer import ClippedOptimizer, frozen_weights
+from robo_rl.optim.optimizer import frozen_weights
 from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -130,9 +131,7 @@ class OffPolicy(Algorithm):
     """
 
     takes_demonstrations: ClassVar[bool] = True
-    actor_parts: ClassVar[tuple[str, ...]] = (
-        "actor", "critic", "optimizer", "target", "scale", "warmup_left"
-    )  # fmt: skip
+    actor_parts: ClassVar[tuple[str, ...]] = ("actor", "q_learner", "scale", "warmup_left")
     state_parts: ClassVar[tuple[str, ...]] = (
         *actor_parts, "replay", "dynamics_gap", "decisions", "steps", "pending_steps"
     )  # fmt: skip
@@ -147,10 +146,9 @@ class OffPolicy(Algorithm):
     ) -> None:
         super().__init__(policy, generator)
         self.cfg, self.actor, self.needs_critics = cfg, actor, cfg.warm_start_critics
-        self.critic = _critic(cfg.critic, policy)
-        self.target = TargetNetwork(self.critic, cfg.target_ema)
-        self.optimizer = ClippedOptimizer(
-            self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
+        critic = _critic(cfg.critic, policy)
+        self.q_learner = QLearner(
+            critic, lr=cfg.critic_lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema
         )
         rule = EnsembleAggregation(cfg.target_aggregation, cfg.critic.members)
         self.backup = make_backup(self.critic, self.target.module, rule, generator)
@@ -161,6 +159,16 @@ class OffPolicy(Algorithm):
         self.scale = ReturnScale(num_envs)
         self.decisions = self.steps = 0
         self.pending_steps, self.warmup_left = 0.0, cfg.critic_warmup_steps
+
+    @property
+    def critic(self) -> QCritic:
+        """The ensemble of critics."""
+        return self.q_learner.critic
+
+    @property
+    def target(self) -> TargetNetwork[QCritic]:
+        """The target network of the critics."""
+        return self.q_learner.target
 
     @property
     def lr(self) -> float:
@@ -203,7 +211,7 @@ class OffPolicy(Algorithm):
             metrics.add(self._step())
         self.updates += 1
         optimizers = [
-            self.optimizer,
+            self.q_learner.optimizer,
             self.actor.optimizer,
             *([self.dynamics_gap.optimizer] if self.dynamics_gap else []),
         ]
@@ -244,8 +252,7 @@ class OffPolicy(Algorithm):
         loss, wanted = self.backup.loss(batch, act, cost)
         weights, found = self._weights(batch)
         loss = weights * loss
-        self.optimizer.step(loss.mean(dim=1).sum())
-        self.target.update(self.critic)
+        self.q_learner.descend(loss.mean(dim=1).sum())
         losses = {"critic_loss": loss.detach().mean(dim=1).mean(), "value": wanted.mean()}
         return losses | found
 
