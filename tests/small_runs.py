@@ -30,6 +30,7 @@ STAGES = {
         "decisions": 3,
         "checkpoint_every": 1,
         "algo": {"warmup_updates": 1, "critic": {"hidden": [32]}},
+        "guard": {"final_episodes": 0},
     },
     "distill": {"rounds": 1, "num_envs": 8, "decisions": 3, "steps": 30, "batch": 32},
 }

@@ -48,7 +48,7 @@ class Algorithm(Learner, ABC):
         needs_demonstrations: Names of the config settings that need a dataset.
         needs_critics: Whether training starts from the critics of stage ``offline``.
         actor_parts: Names in ``state_parts`` that a rollback restores: the policy and the parts
-            that drive its update.
+            that drive its update, such as optimisers and critics.
     """
 
     single_step: bool = False

@@ -57,6 +57,10 @@ class ActorUpdate(Stateful, ABC):
 class OnPolicy(Algorithm):
     """An advantage estimator and an actor.
 
+    A rollback restores the estimator's critic with the actor, and repeats the part of the critic's
+    warm-up that followed the restored state. The running returns of the return scale are restored
+    as well; they restart at the next episode end.
+
     Args:
         cfg: See ``AdvantageConfig``.
         policy: Trained in place.
@@ -66,8 +70,8 @@ class OnPolicy(Algorithm):
     """
 
     learns_together: ClassVar[bool] = True
-    state_parts: ClassVar[tuple[str, ...]] = ("actor", "advantage_estimator")
-    actor_parts: ClassVar[tuple[str, ...]] = ("actor",)
+    actor_parts: ClassVar[tuple[str, ...]] = ("actor", "advantage_estimator", "warmup_left")
+    state_parts: ClassVar[tuple[str, ...]] = actor_parts
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class OnPolicy(Algorithm):
         super().__init__(policy, generator)
         self.actor, self.group_size = actor, cfg.group_size
         self.advantage_estimator = make_advantage_estimator(cfg, policy, num_envs, generator)
+        self.warmup_left = self.advantage_estimator.warmup_updates
 
     @property
     def lr(self) -> float:
@@ -94,8 +99,9 @@ class OnPolicy(Algorithm):
                 step, or losses or gradients were not finite for long.
         """
         rollout, adv, metrics = self.advantage_estimator.compute_advantages(rollout)
-        if self.updates >= self.advantage_estimator.warmup_updates and len(adv):
+        if not self.warmup_left and len(adv):
             metrics |= self._fit_actor(rollout, adv)
+        self.warmup_left = max(self.warmup_left - 1, 0)
         self.updates += 1
         skipped = metrics.get("skipped_steps", 0.0) + self.actor.optimizer.skipped
         return metrics | {"lr": self.lr, "skipped_steps": float(skipped)}

@@ -65,6 +65,8 @@ the logarithms |
 (`robo_rl/stats/sequential.py`; `--seeds` runs them). It covers all tasks and methods in planned \
 groups of seeds, and stops before an incomplete group. *Cannot tell* does not mean equal |
 | all tasks | numbers over the seeds that every task has |
+| revision | commits of robo-rl that made the cells of the row, in tables whose rows differ in \
+them |
 
 Three seeds of one task hardly distinguish methods: such intervals are wide for any comparison.
 

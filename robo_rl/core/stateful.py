@@ -35,7 +35,7 @@ class Stateful:
         """Restore the parts from ``state_dict``; ignore other keys.
 
         Raises:
-            CheckpointError: The state of a part is missing.
+            CheckpointError: See ``load_states_of``.
         """
         self.load_states_of(_parts_of(type(self)), state)
         self._loaded()
@@ -49,7 +49,7 @@ class Stateful:
         """Restore the named parts from ``states_of``.
 
         Raises:
-            CheckpointError: The state of a part is missing.
+            CheckpointError: The state of a part is missing, or a part that is None has a state.
         """
         for name in names:
             part = getattr(self, name)
@@ -61,6 +61,14 @@ class Stateful:
                     where=type(self).__name__,
                     expected=", ".join(_parts_of(type(self))),
                     found=", ".join(map(str, state)),
+                )
+            if part is None and isinstance(state[name], dict):
+                raise CheckpointError(
+                    f"state of '{name}' has no part to load into",
+                    where=type(self).__name__,
+                    expected="no state, since the part is None",
+                    found=", ".join(map(str, state[name])),
+                    hint="load it under the settings that it was saved with",
                 )
             if not _load(part, state[name]):
                 setattr(self, name, _copied(state[name]))

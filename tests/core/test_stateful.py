@@ -60,6 +60,14 @@ def test_missing_part_is_named() -> None:
         Learner().load_state_dict(state)
 
 
+def test_a_state_without_its_part_is_refused() -> None:
+    state = Learner(nn.Linear(1, 1)).state_dict()
+    learner = Learner()
+    with pytest.raises(CheckpointError, match="state of 'gap' has no part to load into"):
+        learner.load_state_dict(state)
+    assert learner.gap is None
+
+
 def test_plain_values_and_dicts_of_them_are_replaced_by_copies() -> None:
     class Seen(Stateful):
         state_parts = ("rows",)

@@ -27,10 +27,11 @@ from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
 from robo_rl.algo.off_policy.td_targets import make_backup
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
+from robo_rl.critic.q_learner import QLearner
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.ema import TargetNetwork
-from robo_rl.optim.optimizer import ClippedOptimizer, frozen_weights
+from robo_rl.optim.optimizer import frozen_weights
 from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -130,9 +131,9 @@ class OffPolicy(Algorithm):
     """
 
     takes_demonstrations: ClassVar[bool] = True
-    actor_parts: ClassVar[tuple[str, ...]] = ("actor", "critic", "optimizer", "target")
+    actor_parts: ClassVar[tuple[str, ...]] = ("actor", "q_learner", "scale", "warmup_left")
     state_parts: ClassVar[tuple[str, ...]] = (
-        *actor_parts, "replay", "scale", "dynamics_gap", "decisions", "steps", "pending_steps"
+        *actor_parts, "replay", "dynamics_gap", "decisions", "steps", "pending_steps"
     )  # fmt: skip
 
     def __init__(
@@ -145,10 +146,9 @@ class OffPolicy(Algorithm):
     ) -> None:
         super().__init__(policy, generator)
         self.cfg, self.actor, self.needs_critics = cfg, actor, cfg.warm_start_critics
-        self.critic = _critic(cfg.critic, policy)
-        self.target = TargetNetwork(self.critic, cfg.target_ema)
-        self.optimizer = ClippedOptimizer(
-            self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
+        critic = _critic(cfg.critic, policy)
+        self.q_learner = QLearner(
+            critic, lr=cfg.critic_lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema
         )
         rule = EnsembleAggregation(cfg.target_aggregation, cfg.critic.members)
         self.backup = make_backup(self.critic, self.target.module, rule, generator)
@@ -158,7 +158,17 @@ class OffPolicy(Algorithm):
         self.replay = Replay(cfg.replay, policy.normalizer.device)
         self.scale = ReturnScale(num_envs)
         self.decisions = self.steps = 0
-        self.pending_steps = 0.0
+        self.pending_steps, self.warmup_left = 0.0, cfg.critic_warmup_steps
+
+    @property
+    def critic(self) -> QCritic:
+        """The ensemble of critics."""
+        return self.q_learner.critic
+
+    @property
+    def target(self) -> TargetNetwork[QCritic]:
+        """The target network of the critics."""
+        return self.q_learner.target
 
     @property
     def lr(self) -> float:
@@ -201,7 +211,7 @@ class OffPolicy(Algorithm):
             metrics.add(self._step())
         self.updates += 1
         optimizers = [
-            self.optimizer,
+            self.q_learner.optimizer,
             self.actor.optimizer,
             *([self.dynamics_gap.optimizer] if self.dynamics_gap else []),
         ]
@@ -229,7 +239,9 @@ class OffPolicy(Algorithm):
             batch = batch._replace(rew=batch.rew / self.scale.std)
         found = self._fit_critic(batch._replace(act=batch.act_with_masked_tail(self.generator)))
         self.steps += 1
-        if self.steps > self.cfg.critic_warmup_steps and self.steps % self.cfg.policy_delay == 0:
+        if self.warmup_left:
+            self.warmup_left -= 1
+        elif self.steps % self.cfg.policy_delay == 0:
             with frozen_weights(self.critic.net):
                 found |= self.actor.update(batch.obs, self._value)
         return found
@@ -240,8 +252,7 @@ class OffPolicy(Algorithm):
         loss, wanted = self.backup.loss(batch, act, cost)
         weights, found = self._weights(batch)
         loss = weights * loss
-        self.optimizer.step(loss.mean(dim=1).sum())
-        self.target.update(self.critic)
+        self.q_learner.descend(loss.mean(dim=1).sum())
         losses = {"critic_loss": loss.detach().mean(dim=1).mean(), "value": wanted.mean()}
         return losses | found
 
@@ -260,7 +271,8 @@ class OffPolicy(Algorithm):
     def rollback(self, state: Mapping[str, Any]) -> None:
         """Restore an earlier ``actor_state`` at half the current learning rate; the replay stays.
 
-        The critics are restored as well, because the actor follows their gradient.
+        The critics and their return scale are restored as well, because the actor follows their
+        gradient. The part of the critics' warm-up that followed the restored state is repeated.
         """
         lr = self.lr
         self.load_states_of(self.actor_parts, state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from robo_rl.bench.reporting.revisions import CellName, revisions_by_cell, row_revisions
 from robo_rl.bench.suite.formatting import (
     NOTHING,
     format_number,
@@ -29,7 +30,10 @@ class Table(NamedTuple):
 
 
 def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[Table]:
-    """Return all tables of a summary that have rows."""
+    """Return all tables of a summary that have rows.
+
+    A table whose rows were made by different revisions of robo-rl has a column ``revision``.
+    """
     found = [
         _by_task(summary, report),
         _improved(summary),
@@ -39,7 +43,17 @@ def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[T
         _ratios(summary, report),
         _verdicts(summary, report),
     ]
-    return [table for table in found if table.rows]
+    groups = revisions_by_cell(summary)
+    return [_marked(table, groups) for table in found if table.rows]
+
+
+def _marked(table: Table, groups: Mapping[CellName, Sequence[str]]) -> Table:
+    """Return the table with a column ``revision`` if its rows were made by different ones."""
+    found = [row_revisions(table.header, row, groups) for row in table.rows]
+    if "method" not in table.header or len(set(found)) < 2:
+        return table
+    rows = [(*row, text) for row, text in zip(table.rows, found, strict=True)]
+    return table._replace(header=(*table.header, "revision"), rows=rows)
 
 
 def _by_task(summary: Numbers, report: ReportConfig) -> Table:

@@ -2,7 +2,8 @@
 
 Trust regions and adaptive learning rates bound single updates. The guard bounds their sum. It
 watches the success of the training episodes, never the evaluation episodes. It watches their
-returns as long as no episode has succeeded.
+returns as long as no episode has succeeded. Training episodes include exploration noise, so
+``FinalChoice`` compares the guard's candidates without noise at the end of training.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class CollapseGuard(Stateful):
 
     The guard groups episodes into cells. ``ScoreDropDetector`` decides whether the score has
     dropped. The best state is the state between two consecutive cells with the highest lower bound
-    of their joint score. At most one further copy is held, that of the start of the open cell. A
-    non-finite state is rolled back at once.
+    of their joint score. It is the initial state at first, and a tie keeps the earlier state. Two
+    further copies are held: the initial state, which checkpoints leave out, and that of the start
+    of the open cell. A non-finite state is rolled back at once.
 
     Args:
         cfg: See ``Config``.
@@ -62,8 +64,12 @@ class CollapseGuard(Stateful):
 
         Each rollback halves the learning rate, which may slowly recover (PPO, NFT). After
         ``max_rollbacks`` score drops only non-finite states are rolled back, up to
-        ``max_rollbacks`` times. The end of training still returns the best state. A guard that is
-        not ``enabled`` never rolls back, not even at the end of training.
+        ``max_rollbacks`` times. A guard that is not ``enabled`` never rolls back, and training ends
+        with the last policy.
+
+        ``final_episodes`` decide at the end of training between the initial, the best and the last
+        policy (see ``FinalChoice``). Without them the training episodes decide between the best and
+        the last.
         """
 
         enabled: bool = True
@@ -74,16 +80,18 @@ class CollapseGuard(Stateful):
         """Error level of one confidence bound of the change-point test (see ``score_drop``)."""
         max_rollbacks: int = Field(default=8, ge=0)
         """Maximum number of rollbacks after score drops."""
+        final_episodes: int = Field(default=100, ge=0)
+        """Episodes without exploration noise for each candidate of the final policy; 0 is off."""
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
         self.detector = ScoreDropDetector(cfg.level)
         self.score_drops = self.nonfinite_rollbacks = 0
         self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
+        # states are never changed in place, so they may alias each other
+        self.initial_state: State | None = None
         self.cell_start_state: State | None = None
-        self.best_state: State | None = (
-            None  # never changed in place, so cell_start_state may alias it
-        )
+        self.best_state: State | None = None
         self.best_score, self.best_stats = -math.inf, EpisodeStats(0, 0.0, 0.0)
 
     @property
@@ -92,8 +100,9 @@ class CollapseGuard(Stateful):
         return self.score_drops + self.nonfinite_rollbacks
 
     def begin(self, state: State) -> None:
-        """Store the initial state of training."""
-        self.cell_start_state = self.best_state = copy.deepcopy(state)
+        """Store the initial state of training; call before the state of a checkpoint is loaded."""
+        self.initial_state = copy.deepcopy(state)
+        self.cell_start_state = self.best_state = self.initial_state
 
     def observe(self, success: Tensor, returns: Tensor, state: State) -> State | None:
         """Add finished episodes and the state that acts next.
@@ -126,15 +135,30 @@ class CollapseGuard(Stateful):
     def finish(self, state: State) -> State | None:
         """Return the best state if training should end with it, else None.
 
-        A false alarm costs nothing here. It suffices that the latest mean score is below the lower
-        bound of the best state, or that no episode has been counted since.
+        A false alarm costs nothing here. It suffices that the latest mean score is not above the
+        lower bound of the best state, or that no episode has been counted since.
         """
         if not self.cfg.enabled:
             return None
         latest = self.detector.latest(2).plus(self._count())
         nothing_ranked = self.best_score == -math.inf
-        good = nothing_ranked or (latest.episodes > 0 and latest.mean >= self.best_score)
+        good = nothing_ranked or (latest.episodes > 0 and latest.mean > self.best_score)
         return None if is_finite(state) and good else copy.deepcopy(self.best_state)
+
+    def candidates(self, state: State) -> dict[str, State]:
+        """Return the finite states that training may end with, the earliest first.
+
+        Args:
+            state: The last state of training.
+
+        Returns:
+            ``initial``, ``best`` and ``last``, each with its state; ``last`` alone if the guard is
+            not enabled.
+        """
+        if not self.cfg.enabled:
+            return {"last": state}
+        found = {"initial": self.initial_state, "best": self.best_state, "last": state}
+        return {name: each for name, each in found.items() if each is not None and is_finite(each)}
 
     def _cell(self) -> EpisodeStats:
         """Close the cell, return its statistics; the first success makes success the score."""
@@ -153,7 +177,7 @@ class CollapseGuard(Stateful):
         """Keep the state at which the newest cell opened, if the last two cells are the best."""
         window = self.detector.latest(2)
         credit = confidence_bounds(window, RANKING_LEVEL, binary=self.detector.binary).low
-        if credit >= self.best_score:
+        if credit > self.best_score:
             self.best_state, self.best_score, self.best_stats = (
                 self.cell_start_state,
                 credit,

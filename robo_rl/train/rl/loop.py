@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from robo_rl.train.rl.collector_factory import count_envs, make_collector
 from robo_rl.train.rl.critic_warm_start import load_offline_critics
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.exploration_check import ExplorationCheck
+from robo_rl.train.rl.final_choice import FinalChoice
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop_config import LoopConfig
 from robo_rl.train.rl.periodic_eval import PeriodicEval
@@ -41,8 +43,8 @@ _SHOWN = ("success", "kl", "reverse_kl", "env_steps")
 class Loop(Stateful):
     """The online RL loop and its resumable state.
 
-    After ``train``, ``ended_with`` is ``last`` for the last policy or ``kept`` for the guard's
-    best.
+    After ``train``, ``ended_with`` is ``initial`` for the policy that entered RL, ``best`` for the
+    guard's best, or ``last``.
 
     Args:
         cfg: See ``LoopConfig``.
@@ -78,6 +80,7 @@ class Loop(Stateful):
         load_offline_critics(self.algo, context)
         self.obs_stats = RunningObsStats(policy.normalizer) if cfg.running_obs_stats else None
         self.guard = CollapseGuard(cfg.guard)
+        self.final_choice = FinalChoice(cfg.guard.final_episodes, context)
         self.joint_distillation = JointDistillation.of(cfg.student, policy, seed)
         self.periodic_eval = PeriodicEval(cfg.periodic_eval, context)
         self.exploration_check = ExplorationCheck(context) if state is None else None
@@ -138,11 +141,24 @@ class Loop(Stateful):
                 progress.update(*self._progress(), **shown)
                 due = self.algo.updates % self.cfg.checkpoint_every == 0 or self._ends
                 pause.checkpoint(self._save, due=due, kept=f"{self.algo.updates:,} updates")
-        best = self.guard.finish(self._acting())
-        if best is not None:
-            self._go_back(best)
-            self.ended_with = "kept"
         self.collector.close()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Go to the policy that training ends with."""
+        last = copy.deepcopy(self._acting())
+        candidates = self.guard.candidates(last)
+        if self.cfg.guard.final_episodes:
+            self.ended_with = self.final_choice.run(candidates, self._eval_policy_at)
+            self.console.print(f"fine-tune: keeps the {self.ended_with} policy", highlight=False)
+        elif self.guard.finish(last) is not None:
+            self.ended_with = "best"
+        self._go_back(candidates[self.ended_with])
+
+    def _eval_policy_at(self, state: dict[str, Any]) -> DenoisingPolicy:
+        """Restore a state of ``_acting`` and return the policy that is evaluated."""
+        self._go_back(state)
+        return self.eval_policy
 
     def _progress(self) -> tuple[int, int]:
         """Return the number of updates so far, and the expected total."""
@@ -196,7 +212,7 @@ class Loop(Stateful):
             self.collector.discard_running()
 
     def _acting(self) -> dict[str, Any]:
-        """Return all state that determines how the policy acts, with the observation statistics."""
+        """Return what a rollback restores: the algorithm's parts and the observation statistics."""
         return {"actor": self.algo.actor_state(), **self.states_of(("obs_stats",))}
 
     def _go_back(self, state: dict[str, Any]) -> None:
@@ -211,9 +227,9 @@ class Loop(Stateful):
             self.series.save(self.algo.updates, state)
 
     def _resume(self, state: dict[str, Any] | None) -> None:
+        self.guard.begin(self._acting())  # no checkpoint is loaded yet
         if state is None:
             self.collector.start(derive("online", self.seed))
-            self.guard.begin(self._acting())
         else:
             if self.joint_distillation is None:  # only the main process has the student
                 state = {name: part for name, part in state.items() if name != "joint_distillation"}

@@ -44,14 +44,23 @@ class PeriodicEval:
         """
         if not self._cfg.every or (updates % self._cfg.every and not last):
             return {}
-        found = self._context.evaluate(policy, f"update {updates}", self._protocol(updates))
+        protocol = probe_protocol(self._context, self._cfg.episodes, updates)
+        found = self._context.evaluate(policy, f"update {updates}", protocol)
         return {
             "eval/episodes": float(len(found.success)),
             "eval/success": found.rate,
             "eval/return": found.mean_return,
         }
 
-    def _protocol(self, updates: int) -> EvalProtocol:
-        num_envs = min(self._cfg.episodes, self._context.experiment.eval.num_envs)
-        seed = derive("probe", self._context.seed, updates)
-        return EvalProtocol(episodes=self._cfg.episodes, seed=seed, num_envs=num_envs)
+
+def probe_protocol(context: Context, episodes: int, mark: int | str) -> EvalProtocol:
+    """Return a protocol with start states that neither training nor the stage's evaluation uses.
+
+    Args:
+        context: Context of the stage.
+        episodes: Number of episodes.
+        mark: Each mark has start states of its own.
+    """
+    num_envs = min(episodes, context.experiment.eval.num_envs)
+    seed = derive("probe", context.seed, mark)
+    return EvalProtocol(episodes=episodes, seed=seed, num_envs=num_envs)

@@ -90,6 +90,7 @@ class OnlineRl(Stage):
                 "updates": run.algo.updates,
                 "rollbacks": run.guard.rollbacks,
                 "ended_with": run.ended_with,
+                **run.final_choice.numbers,
                 **_whose(run),
             },
             artifacts={"policy": path.name, "teacher": path.name, **head.artifacts},

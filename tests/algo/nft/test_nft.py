@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -279,7 +280,8 @@ def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slow
     policy = make_policy("flow_noise", 4, **ODE).float()
     nft = Nft(Nft.Config(advantage="monte_carlo", **LEARNING), policy, ROWS, generator)
     good = {name: value.clone() for name, value in policy.state_dict().items()}
-    state = {"actor": {**nft.actor_state()["actor"], "policy": good}}
+    state = copy.deepcopy(nft.actor_state())
+    state["actor"]["policy"] = good
     nft.update(one_decision(policy, generator))
     lr = nft.actor.optimizer.lr
     nft.rollback(state)

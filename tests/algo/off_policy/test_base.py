@@ -16,6 +16,7 @@ from robo_rl.algo.off_policy.td3 import Td3
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.replay import Transitions
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.pytree import flatten
 
 TINY = {"members": 2, "hidden": [16]}
 NARROW = {"name": "gaussian", "std_min": 0.02, "std_max": 0.5}
@@ -147,15 +148,41 @@ def test_going_back_brings_critics_along_and_halves_the_rate(algo, family, field
     policy, world = control_policy(family, **fields), Control()
     learning = learner(algo, policy, utd_ratio=0.1)
     learning.update(world.rollout(policy, 2))
-    state = copy.deepcopy(learning.actor_state())
-    before = [x.clone() for x in (*policy.parameters(), *learning.critic.parameters())]
+    state, unit = copy.deepcopy(learning.actor_state()), learning.scale.std
+    before = restored(learning)
     learning.update(world.rollout(policy, 2))
+    assert not torch.equal(restored(learning)[-1], before[-1])
+    assert learning.scale.std != unit
     learning.rollback(copy.deepcopy(state))
-    now = [*policy.parameters(), *learning.critic.parameters()]
-    assert all(torch.equal(x, y) for x, y in zip(now, before, strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(restored(learning), before, strict=True))
+    assert learning.scale.std == unit
     assert learning.lr == pytest.approx(0.5 * 3e-4)
     learning.update(world.rollout(policy, 2))  # and goes on
     assert all(x.isfinite().all() for x in policy.parameters())
+
+
+def restored(learning: OffPolicy) -> list[torch.Tensor]:
+    """Copies of the weights of policy, critics and target, and of the critics' optimiser."""
+    modules = learning.policy, learning.critic, learning.target.module
+    moments, _ = flatten(learning.q_learner.optimizer.state_dict())
+    held = [*(x for module in modules for x in module.parameters()), *moments.values()]
+    return [x.detach().clone() for x in held]
+
+
+def test_going_back_to_untrained_critics_repeats_their_warm_up():
+    policy, world = control_policy(), Control()
+    td3 = learner(Td3, policy, utd_ratio=0.25, critic_warmup_steps=8)
+    fresh = copy.deepcopy(td3.actor_state())
+    for _ in range(2):
+        td3.update(world.rollout(policy, 1))
+    td3.rollback(fresh)
+    still = []
+    for _ in range(2):
+        before = [x.clone() for x in policy.parameters()]
+        td3.update(world.rollout(policy, 1))
+        still.append(all(map(torch.equal, policy.parameters(), before)))
+    assert still == [True, False]
+    assert td3.steps == 32
 
 
 @pytest.mark.parametrize("algo", [Sac, Td3])

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
+
 import torch
-from small_logged import World, demand_goes_on, judged_world, offline_inputs, paying
+from small_logged import World, demand_goes_on, demand_improves, make_improver
 
 from robo_rl.algo.offline.aloe import Aloe
 
-
-@pytest.fixture(scope="module")
-def world() -> World:
-    return judged_world()
-
-
-def improver(world: World, steps: int = 300, **settings: object) -> Aloe:
-    cfg = Aloe.Config(minibatch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
-    return Aloe(cfg, offline_inputs(world, steps))
+improver = partial(make_improver, Aloe)
 
 
 def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
-    policy, critics, replay = world
-    before = {name: x.clone() for name, x in policy.state_dict().items()}
-    theirs = {name: x.clone() for name, x in critics.target.module.state_dict().items()}
-    improving = improver(world)
-    for _ in range(300):
-        improving.step()
-    assert paying(improving.policy, replay) > 0.85
-    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
-    assert all(torch.equal(x, theirs[n]) for n, x in critics.target.module.state_dict().items())
+    demand_improves(improver(world), world, least=0.85)
 
 
 def test_an_advantage_is_over_what_the_policy_does_by_now(world: World):

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
-from small_logged import World, demand_goes_on, judged_world, offline_inputs, paying
+from small_logged import World, demand_goes_on, demand_improves, make_improver
 from small_policies import make_policy
 
 from robo_rl.algo.offline.dsrl import Dsrl
 from robo_rl.algo.offline.fql import Fql
 from robo_rl.core.errors import ConfigError
 
-
-@pytest.fixture(scope="module")
-def world() -> World:
-    return judged_world()
-
-
-def improver(world: World, steps: int = 300, **settings: object) -> Dsrl:
-    optim, actor = {"lr": 3e-3, "ema_decay": 0.9}, {"hidden": (32,), "lr": 3e-3}
-    cfg = Dsrl.Config(minibatch=64, optim=optim, actor=actor, **settings)  # pyright: ignore
-    return Dsrl(cfg, offline_inputs(world, steps))
+improver = partial(make_improver, Dsrl, actor={"hidden": (32,), "lr": 3e-3})
 
 
 def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
-    policy, _, replay = world
-    before = {name: x.clone() for name, x in policy.state_dict().items()}
-    improving = improver(world)
-    for _ in range(300):
-        improving.step()
-    assert paying(improving.policy, replay) > max(0.9, paying(policy, replay))
-    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
+    demand_improves(improver(world), world)
 
 
 def test_noise_stays_in_its_bounds_and_chunks_are_what_the_policy_makes_of_it(world: World):

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
-from small_logged import World, demand_goes_on, judged_world, offline_inputs, paying
+from small_logged import World, demand_goes_on, demand_improves, make_improver
 
 from robo_rl.algo.offline.parl import Parl
 
-
-@pytest.fixture(scope="module")
-def world() -> World:
-    return judged_world()
-
-
-def improver(world: World, steps: int = 300, **settings: object) -> Parl:
-    cfg = Parl.Config(minibatch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
-    return Parl(cfg, offline_inputs(world, steps))
+improver = partial(make_improver, Parl)
 
 
 def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
-    policy, _, replay = world
-    before = {name: x.clone() for name, x in policy.state_dict().items()}
-    improving = improver(world)
-    for _ in range(300):
-        improving.step()
-    assert paying(improving.policy, replay) > max(0.9, paying(policy, replay))
-    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
+    demand_improves(improver(world), world)
 
 
 def test_more_draws_and_further_climbs_never_find_worse(world: World):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from small_policies import make_obs, make_policy
@@ -271,7 +273,8 @@ def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slow
     policy = make_policy("flow_noise", 4).float()
     ppo = Ppo(Ppo.Config(lr=1e-4, warmup_updates=0, target_kl=10.0), policy, ROWS, generator)
     good = {name: value.clone() for name, value in policy.state_dict().items()}
-    state = {"actor": {**ppo.actor_state()["actor"], "policy": good}}
+    state = copy.deepcopy(ppo.actor_state())
+    state["actor"]["policy"] = good
     ppo.update(one_decision(policy, generator, RatioMode.JOINT))
     assert ppo.lr == pytest.approx(1.5e-4)
     ppo.rollback(state)

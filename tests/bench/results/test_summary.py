@@ -304,6 +304,21 @@ def test_tables_say_what_the_numbers_say(summary: dict[str, Any]):
     assert all(len(row) == len(table.header) for table in shown.values() for row in table.rows)
 
 
+def test_a_row_that_another_revision_made_says_so():
+    found = matrix()
+    alike = tables(summarise("made_up", SUITE, cells_of(SUITE), found), SUITE.report, ["default"])
+    assert not any("revision" in table.header for table in alike)
+    key = CellKey("far", "other", 1)
+    found[key] = found[key].model_copy(update={"versions": {"robo-rl": "0.1.0+g0123456789ab"}})
+    summary = summarise("made_up", SUITE, cells_of(SUITE), found)
+    shown = {table.title: table for table in tables(summary, SUITE.report, list(SUITE.methods))}
+    made = {row[:2]: row[-1] for row in shown["Every task"].rows}
+    assert made.pop(("far", "other")) == "0.1.0, 0123456"
+    assert set(made.values()) == {"0.1.0"}
+    assert [row[-1] for row in shown["All tasks"].rows] == ["0.1.0", "0.1.0, 0123456"]
+    assert "revision" not in shown["Ratios"].header
+
+
 def test_a_run_that_was_gone_on_with_elsewhere_names_both_machines_and_libraries():
     found = matrix()
     key = CellKey("near", "default", 0)

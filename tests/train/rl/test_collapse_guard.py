@@ -157,6 +157,44 @@ def test_a_run_too_short_to_tell_ends_with_its_last_state():
     assert guard.finish(state(1.0)) is None
 
 
+@pytest.mark.parametrize("returns", [0.0, -3.0])
+def test_where_nothing_gets_better_the_best_stays_the_initial_state(returns: float):
+    guard = CollapseGuard(CFG)
+    guard.begin(state(0.0))
+    for i in range(20):
+        block = torch.zeros(BLOCK, dtype=torch.bool), torch.full((BLOCK,), returns)
+        assert guard.observe(*block, state(i + 1.0)) is None
+    assert value(guard.best_state) == 0.0
+
+
+def test_a_reward_of_success_that_never_comes_ends_with_the_initial_state():
+    guard = CollapseGuard(CFG)
+    guard.begin(state(0.0))
+    for i in range(4):
+        guard.observe(torch.zeros(BLOCK).bool(), torch.zeros(BLOCK), state(i + 1.0))
+    assert value(guard.finish(state(5.0))) == 0.0
+
+
+def test_a_tie_keeps_the_earlier_state():
+    guard = CollapseGuard(CFG)
+    guard.begin(state(0.0))
+    best = []
+    for i in range(16):  # from four blocks on the credit is that of two perfect cells
+        guard.observe(torch.ones(BLOCK, dtype=torch.bool), torch.zeros(BLOCK), state(i + 1.0))
+        best.append(value(guard.best_state))
+    assert best[:4] == [0.0, 0.0, 0.0, 2.0]
+    assert set(best[4:]) == {2.0}
+
+
+def test_candidates_are_finite_and_in_the_order_of_their_age():
+    guard, rng = CollapseGuard(CFG), np.random.default_rng(0)
+    play(guard, rng, [0.2] * 4 + [0.9] * 4)
+    found = {name: value(each) for name, each in guard.candidates(state(8.0)).items()}
+    assert list(found.items()) == [("initial", 0.0), ("best", 6.0), ("last", 8.0)]
+    assert list(guard.candidates(state(math.nan))) == ["initial", "best"]
+    assert list(CollapseGuard(CFG.model_copy(update={"enabled": False})).candidates({})) == ["last"]
+
+
 def drift(seed: int, *, guarded: bool, blocks: int = 400) -> tuple[float, float]:
     """A run that is overtrained: success rises to 0.93 and then crumbles, 0.2 points a block.
 
@@ -192,6 +230,7 @@ def test_it_continues_from_its_state():
     rates = [0.9] * 40 + [0.7] * 30
     one, two = CollapseGuard(CFG), CollapseGuard(CFG)
     play(one, np.random.default_rng(6), rates[:45])
+    two.begin(state(0.0))
     two.load_state_dict(one.state_dict())
     ends = [play(g, np.random.default_rng(7), rates[45:], start=45) for g in (one, two)]
     assert ends[0] == ends[1] is not None

@@ -48,6 +48,7 @@ EXPERT = {
     "checkpoint_every": 1,
     "running_obs_stats": True,
     "algo": SAC,
+    "guard": {"final_episodes": 0},
 }
 ROAD = {
     "scratch": {"policy": GAUSSIAN, "num_envs": 4, "steps": 20},

@@ -24,6 +24,7 @@ LONG = (
     "stages.online.shards=2",
     "stages.online.algo.lr_max=1e-4",
     "stages.online.student.steps=2",
+    "stages.online.guard.final_episodes=8",
 )
 TOLERANCE = 1e-5
 SMALL = {
