@@ -32,6 +32,8 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
     ``target_kl`` is the target KL of a chain per update, in nats. A step that exceeds twice the
     target is rolled back and ends the update (``StepRollback``). The learning rate changes by a
     factor of 1.5 towards the target, within ``lr_min`` and ``lr_max``. The value 0 disables both.
+    The KL is a mean over a minibatch, in which ``kl_trim`` limits the largest units
+    (``winsorized_mean``).
 
     ``proximal_ema`` is the decay of the weight average that centres the trust region, instead of
     the acting policy. ``ema_decay`` is the decay of the weight average that is evaluated and saved.
@@ -44,6 +46,8 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
     """Epochs over a rollout."""
     target_kl: float = Field(default=0.1, ge=0.0)
     """Target KL of an update, in nats; the learning rate adapts to it; 0 is off."""
+    kl_trim: float = Field(default=0.01, ge=0.0, lt=0.5)
+    """Share of a minibatch's units whose KL is lowered to that of the next unit; 0 is off."""
     proximal_ema: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Decay of the weight average that centres the trust region; 0 is off."""
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)
@@ -110,14 +114,18 @@ class PpoActor(ActorUpdate):
         def measure(batch: Minibatch) -> tuple[Tensor, float]:
             with autocast(self.cfg.precision, self.policy):
                 found = objective.loss(batch.indices, self._proximal_policy())
-            stats.append(found.metrics(batch.weight))
+            stats.append(found.metrics(batch.weight, self.cfg.kl_trim))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
-            return found.loss, per_unit * stats[-1].kl
+            return found.loss, per_unit * stats[-1].kl.robust
 
         region = StepRollback(self.rate, self.cfg.target_kl, self._parts())
         region.descend(batches.epochs(self.cfg.epochs), measure, self._step)
-        return self._metrics(stats, batches.per_epoch, region)
+        kl = stats[region.measurement].kl
+        return self._metrics(stats, batches.per_epoch, region) | {
+            "kl_mean": per_unit * kl.mean,
+            "kl_max": kl.largest,
+        }
 
     def eval_policy(self) -> DenoisingPolicy:
         """The averaged policy if ``ema_decay`` is set, else the trained policy."""
@@ -165,6 +173,7 @@ class PpoActor(ActorUpdate):
             "kl": region.distance,
             "clip_fraction": sum(s.clip_fraction for s in stats) / len(stats),
             "actor_steps": float(region.steps),
+            "step_rollbacks": float(region.rollbacks),
             "ratio_error": stats[0].ratio_error,
             **{name: sum(s.extras[name] for s in last) / len(last) for name in last[0].extras},
         }
