@@ -163,6 +163,34 @@ def test_the_entropy_bonus_is_the_joint_entropy_of_what_was_executed(sampler):
     assert gain == pytest.approx(0.5 * want)
 
 
+@pytest.mark.parametrize("ratio", ["per_step", "joint", "single_step"])
+@pytest.mark.parametrize("fields", [{}, SAMPLERS[6][1], SAMPLERS[7][1]])
+def test_the_closed_form_kl_is_the_mean_of_the_log_ratio_with_a_lighter_tail(ratio, fields):
+    """−ln r and its estimate k3 have the same mean over chains of the acting policy."""
+    policy = make_policy("flow_noise", 4, **fields)
+    if policy.cfg.finetune_steps:
+        policy.freeze_reference()
+    rollout = acted(policy, one_step=ratio == "single_step", rows=20_000)
+    found = Objective(
+        ObjectiveConfig.model_validate({"ratio": ratio}),
+        policy,
+        None,
+        rollout,
+        torch.zeros(20_000).double(),
+        torch.Generator().manual_seed(2),
+    )
+    with torch.no_grad():
+        policy.net.out.bias += 0.02
+        scored = found.likelihood.score(policy, torch.arange(found.size))
+    drawn = -scored.log_ratio
+    noise = 4.0 * float(drawn.std()) / math.sqrt(found.size)
+    assert float(scored.kl.mean()) > 0.2 * noise  # the shift is measurable
+    assert float(scored.kl.mean()) == pytest.approx(float(drawn.mean()), abs=noise)
+    estimate = k3(scored.log_ratio)
+    assert float(estimate.mean()) == pytest.approx(float(scored.kl.mean()), rel=0.1)
+    assert float(scored.kl.std()) < 0.8 * float(estimate.std())
+
+
 @pytest.mark.parametrize("ratio", ["per_step", "joint"])
 def test_of_means_the_ratio_is_the_root_of_the_joint_one_and_the_report_stays_joint(ratio):
     """By hand: r^(1/D), D the executed elements, 2 a step of 1 or 2 actions."""
