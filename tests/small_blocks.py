@@ -12,21 +12,21 @@ ROWS = 48
 
 
 @torch.no_grad()
-def acted(policy: DenoisingPolicy, *, one_step: bool = False) -> Rollout:
+def acted(policy: DenoisingPolicy, *, one_step: bool = False, rows: int = ROWS) -> Rollout:
     """A block of the policy; of every other chunk only the first action was executed."""
-    obs = {name: o.to(policy.normalizer.dtype) for name, o in make_obs(ROWS).items()}
+    obs = {name: o.to(policy.normalizer.dtype) for name, o in make_obs(rows).items()}
     chain = policy.sample(obs, torch.Generator().manual_seed(1), single_step=one_step)
-    yes = torch.ones(ROWS, dtype=torch.bool)
-    num_exec = torch.arange(ROWS) % policy.exec_horizon + 1
+    yes = torch.ones(rows, dtype=torch.bool)
+    num_exec = torch.arange(rows) % policy.exec_horizon + 1
     mask = (torch.arange(policy.horizon) < num_exec[:, None])[:, None, :, None]
     columns = {
         "x": chain.x,
         "log_prob": (chain.log_prob * mask).sum(dim=(2, 3)),
-        "rew": torch.zeros(ROWS),
+        "rew": torch.zeros(rows),
         "terminated": yes,
         "truncated": ~yes,
         "valid": yes,
-        "discount": torch.ones(ROWS),
+        "discount": torch.ones(rows),
         "num_exec": num_exec,
     }
     if chain.k_star is not None:

@@ -66,6 +66,20 @@ class AdaptiveLr(Stateful):
         factor = 1.0 / STEP if found > 2.0 * target else STEP if found < 0.5 * target else 1.0
         self.set(self.optimizer.lr * factor)
 
+    def rescale(self, excess: float, power: float = 2.0) -> bool:
+        """Set the rate at which a step that exceeded its target by ``excess`` would meet it.
+
+        The distance of a step is proportional to rate^``power``. The rate changes by a factor of 10
+        at most. With an excess of 0, where nothing moved, it stays.
+
+        Returns:
+            Whether the rate changed.
+        """
+        before = self.optimizer.lr
+        if excess != 0.0:
+            self.set(before * min(max(_law(excess, power), 0.1), 10.0))
+        return self.optimizer.lr != before
+
     def back_off(self, excess: float) -> bool:
         """Lower the rate after a step that exceeded the target by the factor ``excess``.
 
@@ -76,8 +90,7 @@ class AdaptiveLr(Stateful):
             Whether the rate fell.
         """
         before = self.optimizer.lr
-        factor = max(excess, 1.0) ** -0.5 if math.isfinite(excess) else 0.0
-        self.set(before * min(max(factor, 0.1), 1.0 / STEP))
+        self.set(before * min(max(_law(max(excess, 1.0)), 0.1), 1.0 / STEP))
         return self.optimizer.lr < before
 
     def recover(self, *, adaptive: bool) -> None:
@@ -93,3 +106,8 @@ class AdaptiveLr(Stateful):
         """Set the rate and its ceiling to half of ``lr``, after a rollback."""
         self.ceiling = 0.5 * lr
         self.set(self.ceiling)
+
+
+def _law(excess: float, power: float = 2.0) -> float:
+    """Factor of the rate that removes an excess above 0, given distance ∝ rate^``power``."""
+    return excess ** (-1.0 / power) if math.isfinite(excess) else 0.0

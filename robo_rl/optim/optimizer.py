@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, ClassVar, cast
@@ -63,6 +64,26 @@ class ClippedOptimizer(Stateful):
         """Set the learning rate."""
         for group in self.optim.param_groups:
             group["lr"] = lr
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the optimiser has taken no step."""
+        return not self.optim.state
+
+    @contextmanager
+    def trial(self) -> Generator[None]:
+        """Undo the steps of the context at its end: weights, optimiser state, and counters."""
+        weights = [param.detach().clone() for param in self.params]
+        state = copy.deepcopy(self.optim.state_dict())
+        counters = self._skipped.clone(), self._in_a_row.clone(), self._asked
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for param, weight in zip(self.params, weights, strict=True):
+                    param.copy_(weight)
+            self.optim.load_state_dict(state)
+            self._skipped, self._in_a_row, self._asked = counters
 
     def step(self, loss: Tensor, share: float = 1.0) -> None:
         """Take one gradient step on the sum of the losses of all processes.

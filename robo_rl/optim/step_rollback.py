@@ -26,11 +26,18 @@ class StepRollback:
         rate: Falls after a rollback; otherwise adapts to the final distance of the update.
         target: Target distance of an update, in the measure of ``accepts``; 0 is no bound.
         parts: Tensors that a step changes, without the optimiser's own state.
+
+    Attributes:
+        steps: Number of steps that the update keeps.
+        rollbacks: Number of steps that were rolled back.
+        distance: Distance of the update, in the measure of ``accepts``.
+        measurement: Index of the call of ``accepts`` that measured ``distance``.
     """
 
     def __init__(self, rate: AdaptiveLr, target: float, parts: Sequence[Tensor]) -> None:
         self.rate, self.target, self._parts = rate, target, list(parts)
-        self.steps, self.distance, self.done = 0, 0.0, False
+        self.steps, self.rollbacks, self.distance, self.done = 0, 0, 0.0, False
+        self.measurement, self._measured = 0, 0
         self._before, self._fell = list[Tensor](), False
 
     def descend(
@@ -59,14 +66,15 @@ class StepRollback:
 
         If not, the last step is rolled back, and ``done`` tells whether the update ends.
         """
+        self._measured += 1
         if not self.target or moved <= 2.0 * self.target:  # NaN exceeds the bound
-            self.distance = moved
+            self._keep(moved)
             return True
         fell = bool(self._before) and self.rate.back_off(moved / self.target)
         if fell or self.steps > 1:
             self._take_back()
         else:
-            self.distance = moved
+            self._keep(moved)
         self._fell, self.done = self._fell or fell, not fell or self.steps > 0
         return False
 
@@ -83,8 +91,12 @@ class StepRollback:
         if self.target and not self._fell:
             self.rate.adapt(self.distance, self.target)
 
+    def _keep(self, moved: float) -> None:
+        self.distance, self.measurement = moved, self._measured - 1
+
     @torch.no_grad()
     def _take_back(self) -> None:
         for part, before in zip(self._parts, self._before, strict=True):
             part.copy_(before)
         self._before, self.steps = [], self.steps - 1
+        self.rollbacks += 1

@@ -118,10 +118,17 @@ class Bppo(OfflineAlgorithm):
         rule = cfg.model_copy(update=update)
         with autocast(cfg.precision, self.actor):
             objective = Objective(
-                rule, self.actor, self._base, block, adv, self.generator, self.behaviour
+                rule,
+                self.actor,
+                self._base,
+                block,
+                adv,
+                self.generator,
+                self.behaviour,
+                closed_form_kl=False,
             )
             found = objective.loss(torch.arange(objective.size, device=adv.device))
-        return found.loss, objective.likelihood.units_per_decision * found.kl
+        return found.loss, objective.likelihood.units_per_decision * found.kl.mean()
 
 
 def standardize(adv: Tensor) -> Tensor:

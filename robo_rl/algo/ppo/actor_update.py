@@ -12,7 +12,7 @@ from robo_rl.algo.on_policy import ActorUpdate
 from robo_rl.algo.ppo.actor_batch import copy_exploration
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
-from robo_rl.algo.ppo.surrogate_loss import SurrogateMetrics
+from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss, SurrogateMetrics
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
@@ -20,6 +20,7 @@ from robo_rl.optim.ema import Ema, Ewma
 from robo_rl.optim.minibatches import Minibatch, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import autocast
+from robo_rl.optim.step_probe import probe_lr, step_target
 from robo_rl.optim.step_rollback import StepRollback
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -32,6 +33,12 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
     ``target_kl`` is the target KL of a chain per update, in nats. A step that exceeds twice the
     target is rolled back and ends the update (``StepRollback``). The learning rate changes by a
     factor of 1.5 towards the target, within ``lr_min`` and ``lr_max``. The value 0 disables both.
+    The KL is a mean over a minibatch, in which ``kl_trim`` limits the largest units
+    (``winsorized_mean``).
+
+    With ``lr_probe`` the first update begins with steps that are undone, and sets the learning rate
+    by their KL (``probe_lr``). A fixed rate (``lr_min`` = ``lr_max``) and ``target_kl: 0`` disable
+    the probe.
 
     ``proximal_ema`` is the decay of the weight average that centres the trust region, instead of
     the acting policy. ``ema_decay`` is the decay of the weight average that is evaluated and saved.
@@ -44,6 +51,10 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
     """Epochs over a rollout."""
     target_kl: float = Field(default=0.1, ge=0.0)
     """Target KL of an update, in nats; the learning rate adapts to it; 0 is off."""
+    kl_trim: float = Field(default=0.01, ge=0.0, lt=0.5)
+    """Share of a minibatch's units whose KL is lowered to that of the next unit; 0 is off."""
+    lr_probe: bool = True
+    """Whether the KL of a step that is undone sets the learning rate of the first update."""
     proximal_ema: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Decay of the weight average that centres the trust region; 0 is off."""
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)
@@ -107,17 +118,23 @@ class PpoActor(ActorUpdate):
             objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
         )
 
+        if self._probes():
+            self._probe(objective, batches)
+
         def measure(batch: Minibatch) -> tuple[Tensor, float]:
-            with autocast(self.cfg.precision, self.policy):
-                found = objective.loss(batch.indices, self._proximal_policy())
-            stats.append(found.metrics(batch.weight))
+            found = self._loss(objective, batch)
+            stats.append(found.metrics(batch.weight, self.cfg.kl_trim))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
-            return found.loss, per_unit * stats[-1].kl
+            return found.loss, per_unit * stats[-1].kl.robust
 
         region = StepRollback(self.rate, self.cfg.target_kl, self._parts())
         region.descend(batches.epochs(self.cfg.epochs), measure, self._step)
-        return self._metrics(stats, batches.per_epoch, region)
+        kl = stats[region.measurement].kl
+        return self._metrics(stats, batches.per_epoch, region) | {
+            "kl_mean": per_unit * kl.mean,
+            "kl_max": kl.largest,
+        }
 
     def eval_policy(self) -> DenoisingPolicy:
         """The averaged policy if ``ema_decay`` is set, else the trained policy."""
@@ -135,6 +152,31 @@ class PpoActor(ActorUpdate):
         self.optimizer.step(loss, share)
         for ema in self._averages():
             ema.update(self.policy)
+
+    def _loss(self, objective: Objective, batch: Minibatch) -> SurrogateLoss:
+        with autocast(self.cfg.precision, self.policy):
+            return objective.loss(batch.indices, self._proximal_policy())
+
+    def _probes(self) -> bool:
+        """Whether this update begins with a probe: the first one, unless the rate is fixed."""
+        adapts = self.cfg.target_kl > 0.0 and self.cfg.lr_min < self.cfg.lr_max
+        return self.cfg.lr_probe and adapts and self.optimizer.is_fresh
+
+    def _probe(self, objective: Objective, batches: Minibatches) -> None:
+        """Set the learning rate by a step on one minibatch, measured on another if there is one."""
+        epoch, per_unit = list(batches), objective.likelihood.units_per_decision
+        learnt, measured = epoch[0], epoch[1 % len(epoch)]
+
+        def step() -> None:
+            self.optimizer.step(self._loss(objective, learnt).loss, learnt.weight)
+
+        @torch.no_grad()
+        def measure() -> float:
+            found = self._loss(objective, measured)
+            return per_unit * found.metrics(measured.weight, self.cfg.kl_trim).kl.robust
+
+        steps = self.cfg.epochs * batches.per_epoch
+        probe_lr(self.rate, step_target(self.cfg.target_kl, steps), step, measure)
 
     def _proximal_policy(self) -> DenoisingPolicy | None:
         if self.proximal_ema is None:
@@ -165,6 +207,7 @@ class PpoActor(ActorUpdate):
             "kl": region.distance,
             "clip_fraction": sum(s.clip_fraction for s in stats) / len(stats),
             "actor_steps": float(region.steps),
+            "step_rollbacks": float(region.rollbacks),
             "ratio_error": stats[0].ratio_error,
             **{name: sum(s.extras[name] for s in last) / len(last) for name in last[0].extras},
         }

@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.ppo.actor_batch import ActorBatch, embed_units, slices, unit_sums
-from robo_rl.algo.ppo.likelihood_ratio import LogRatios
+from robo_rl.algo.ppo.likelihood_ratio import LogRatios, k3
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
@@ -66,7 +66,7 @@ class CfmLikelihood:
         log_ratio = (
             self._old[pick] - self._losses(as_matching_policy(policy), self.units.select(pick))
         ).mean(-1)
-        return LogRatios(log_ratio, log_ratio, None)
+        return LogRatios(log_ratio, log_ratio, None, k3(log_ratio))
 
     def _losses(self, policy: MatchingPolicy, units: Units) -> Tensor:
         """ℓ at the units' draws: (R, J)."""

@@ -96,6 +96,7 @@ class Objective:
         adv: (N,) advantages of its valid decisions.
         generator: Source of noise for ratios and regularizers.
         acted: The acting policy; ``policy`` by default.
+        closed_form_kl: See ``ChainLikelihood``.
     """
 
     def __init__(
@@ -107,10 +108,13 @@ class Objective:
         adv: Tensor,
         generator: torch.Generator,
         acted: DenoisingPolicy | None = None,
+        *,
+        closed_form_kl: bool = True,
     ) -> None:
         self.cfg, self.policy = cfg, policy
         self.data = ActorBatch.of(rollout, adv)
         self._steps = policy.trainable_steps.nonzero().flatten().to(adv.device)
+        self._closed_form_kl = closed_form_kl
         self.likelihood = self._make_likelihood(acted or policy, rollout, generator)
         self._anchor = None
         if cfg.regularization.enabled:
@@ -157,10 +161,14 @@ class Objective:
         k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
         units = make_units(cfg.ratio, rows, self._steps, k_star)
         share = units_per_decision(cfg.ratio, self._steps)
-        anew = cfg.precision is not Precision.FP32
-        norm = cfg.ratio_norm
         return ChainLikelihood(
-            policy, self.data, units, units_per_decision=share, norm=norm, rescore=anew
+            policy,
+            self.data,
+            units,
+            units_per_decision=share,
+            norm=cfg.ratio_norm,
+            rescore=cfg.precision is not Precision.FP32,
+            closed_form_kl=self._closed_form_kl,
         )
 
     def _with_extras(self, found: SurrogateLoss, scored: LogRatios, pick: Tensor) -> SurrogateLoss:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.ppo.likelihood_ratio import LogRatios
+from robo_rl.algo.ppo.robust_kl import RobustKl
 from robo_rl.algo.ppo.trust_region import LOSSES, Epsilon, TrustRegion
-from robo_rl.distributed.process_group import all_reduce_sum, rank_info
+from robo_rl.distributed.process_group import all_gather_rows, all_reduce_sum, rank_info
 
 
 class TrustRegionConfig(NamedTuple):
@@ -32,11 +33,11 @@ class TrustRegionConfig(NamedTuple):
 
 
 class SurrogateLoss(NamedTuple):
-    """A minibatch's loss and metrics, scalars on one device.
+    """A minibatch's loss and metrics on one device; scalars except for ``kl``.
 
     Args:
         loss: Loss with gradient.
-        kl: k3 estimate of a unit's KL to the acting policy, E[(r − 1) − ln r] (Schulman 2020).
+        kl: (R,) KL of each unit to the acting policy; see ``LogRatios``.
         clip_fraction: Share of ratios outside the trust region.
         ratio_error: Mean |r − 1| to the acting policy.
         extras: Additional terms of the loss, by name.
@@ -48,22 +49,28 @@ class SurrogateLoss(NamedTuple):
     ratio_error: Tensor
     extras: dict[str, Tensor]
 
-    def metrics(self, share: float = 1.0) -> SurrogateMetrics:
-        """Return the metrics over all processes, of whose minibatches this one is a share."""
-        scalars = [self.kl, self.clip_fraction, self.ratio_error, *self.extras.values()]
-        numbers = torch.stack([each.detach().double() for each in scalars]).cpu()
+    def metrics(self, share: float = 1.0, kl_trim: float = 0.0) -> SurrogateMetrics:
+        """Return the metrics over all processes, in one transfer from the device.
+
+        Args:
+            share: This process's share of the minibatch (``Minibatch.weight``).
+            kl_trim: See ``winsorized_mean``; its rows are those of all processes.
+        """
+        scalars = torch.stack([self.clip_fraction, self.ratio_error, *self.extras.values()])
+        found = torch.cat([self.kl.double(), scalars.detach().double()]).cpu()
+        kl, numbers = found[: len(self.kl)], found[len(self.kl) :]
         if rank_info().world_size > 1:
             numbers = all_reduce_sum(share * numbers)
-        kl, clip_fraction, ratio_error, *extras = numbers.tolist()
-        return SurrogateMetrics(
-            kl, clip_fraction, ratio_error, dict(zip(self.extras, extras, strict=True))
-        )
+            kl = all_gather_rows(kl if share else kl[:0])
+        clip_fraction, ratio_error, *extras = numbers.tolist()
+        named = dict(zip(self.extras, extras, strict=True))
+        return SurrogateMetrics(RobustKl.of(kl, kl_trim), clip_fraction, ratio_error, named)
 
 
 class SurrogateMetrics(NamedTuple):
     """The metrics of a ``SurrogateLoss`` as numbers on the CPU."""
 
-    kl: float
+    kl: RobustKl
     clip_fraction: float
     ratio_error: float
     extras: dict[str, float]
@@ -98,14 +105,13 @@ def surrogate(
         losses = _bounded(proximal_log_ratio, rule).exp() * losses
     loss = losses.mean()
     with torch.no_grad():
-        gap, log_ratio = ratio - 1.0, scored.log_ratio
+        gap = ratio - 1.0
         outside = (gap > rule.high) | (-gap > rule.low)
-        raw = log_ratio.exp()
         return SurrogateLoss(
             loss,
-            kl=(raw - 1.0 - log_ratio).mean(),
+            kl=scored.kl,
             clip_fraction=outside.float().mean(),
-            ratio_error=(raw - 1.0).abs().mean(),
+            ratio_error=(scored.log_ratio.exp() - 1.0).abs().mean(),
             extras={},
         )
 

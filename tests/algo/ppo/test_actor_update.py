@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ from small_policies import make_obs, make_policy
 from torch import Tensor
 
 from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor
+from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss
 from robo_rl.data.rollout import executed_mask
 from robo_rl.data.running_obs_stats import RunningObsStats
+from robo_rl.optim.minibatches import Minibatches
 
 ADV = torch.linspace(-1.0, 1.0, ROWS).double()
 
@@ -49,7 +53,7 @@ def averaged(policy) -> Tensor:
     ],
 )
 def test_an_option_that_is_off_or_does_not_bind_leaves_every_weight_as_it_is(fields):
-    plain, other = actor(target_kl=1.0), actor(target_kl=1.0, **fields)
+    plain, other = (actor(target_kl=1.0, lr_probe=False, **each) for each in ({}, fields))
     losses = [fit(each, 3) for each in (plain, other)]
     assert losses[0] == losses[1]
     assert torch.equal(weights(plain.policy), weights(other.policy))
@@ -142,22 +146,18 @@ def test_it_continues_beside_its_base_where_statistics_move():
     assert torch.equal(weights(whole.policy), weights(second.policy))
 
 
-def chain_kl(after: Any, before: Any, mode: str) -> float:
-    """k3 of the decisions that ``before`` acts, the estimate of a unit summed over a chain's units.
-
-    A unit is the chain or, per step, one of its steps: Σ (r − 1) − ln r over the units.
-    """
-    block = acted(before)
+@torch.no_grad()
+def chain_kl(after: Any, before: Any) -> float:
+    """KL(before ‖ after) of the decisions that ``before`` acts, summed over a chain's steps."""
+    block, total = acted(before), torch.zeros(ROWS, dtype=torch.float64)
     obs = {name: o[0] for name, o in block.obs.items()}
     x, mask = block.x[0], executed_mask(block.num_exec[0], before.horizon)
-    steps = []
-    with torch.no_grad():
-        for k in range(before.num_steps):
-            score = after.log_prob(obs, torch.full((ROWS,), k), x[:, k], x[:, k + 1])
-            steps.append((score * mask).sum(dim=(1, 2)) - block.log_prob[0, :, k])
-    gap = torch.stack(steps, dim=1)
-    gap = gap.sum(dim=1, keepdim=True) if mode == "joint" else gap
-    return float((gap.exp() - 1.0 - gap).sum(dim=1).mean())
+    for k in range(before.num_steps):
+        now, then = (
+            p.kernel(p.encode(obs), torch.full((ROWS,), k), x[:, k]) for p in (after, before)
+        )
+        total += (then.kl(now) * mask).sum(dim=(1, 2))
+    return float(total.mean())
 
 
 @pytest.mark.parametrize("mode", ["joint", "per_step"])
@@ -166,29 +166,84 @@ def test_a_step_that_leads_the_chains_kl_above_twice_its_target_is_taken_back(mo
 
     What the KL is after so many steps is taken from updates that nothing stops.
     """
-    fields = {"ratio": mode, "minibatch": 10_000, "lr": 3e-5}
+    fields = {"ratio": mode, "minibatch": 10_000, "lr": 3e-5, "kl_trim": 0.0, "lr_probe": False}
     kls = []
     for epochs in (1, 2, 3):
         made = actor(**fields, target_kl=1e3, epochs=epochs)
         assert fit(made)[0]["actor_steps"] == epochs
-        kls.append(chain_kl(made.policy, make_policy("flow_noise", 4), mode))
+        kls.append(chain_kl(made.policy, make_policy("flow_noise", 4)))
     limit = 0.5 * (kls[1] + kls[2])
     held = actor(**fields, target_kl=0.5 * limit, epochs=20)
     metrics = fit(held)[0]
     assert metrics["actor_steps"] == 2
     assert metrics["kl"] == pytest.approx(kls[1], rel=1e-6)
-    assert chain_kl(held.policy, make_policy("flow_noise", 4), mode) == pytest.approx(kls[1])
+    assert chain_kl(held.policy, make_policy("flow_noise", 4)) == pytest.approx(kls[1])
     assert held.lr == pytest.approx(3e-5 * (kls[2] / (0.5 * limit)) ** -0.5)
     # a quarter of the KL, that of one unit of four, would stop later; four times the KL sooner
     assert kls[1] < limit < kls[2] < 4.0 * limit < 16.0 * kls[1]
 
 
+def test_one_row_that_is_far_away_does_not_stop_an_update(monkeypatch: pytest.MonkeyPatch):
+    """A unit with the KL of all others together: by the plain mean no step is left."""
+    steps, metrics = {}, {}
+    for trim in (0.0, 0.03):
+        made = actor(minibatch=10_000, lr=1e-5, target_kl=1e-2, kl_trim=trim, lr_probe=False)
+        monkeypatch.setattr(made, "_loss", partial(_with_outlier, made._loss))
+        metrics[trim] = fit(made)[0]
+        steps[trim] = metrics[trim]["actor_steps"]
+    assert steps == {0.0: 0.0, 0.03: 4.0}
+    assert metrics[0.03]["kl"] < 1e-2 < metrics[0.03]["kl_mean"] < metrics[0.03]["kl_max"]
+    assert metrics[0.03]["step_rollbacks"] == 0.0
+
+
+def _with_outlier(loss: Callable[..., SurrogateLoss], *args: Any) -> SurrogateLoss:
+    found = loss(*args)
+    kl = found.kl.clone()
+    kl[7] += 5.0
+    return found._replace(kl=kl)
+
+
+@pytest.mark.parametrize("lr", [1e-5, 1e-3])
+@pytest.mark.parametrize("fields", [{}, {"ratio": "per_step"}, {"ratio": "cfm"}])
+def test_the_probe_sets_a_rate_whose_first_step_takes_its_share(lr: float, fields: dict[str, str]):
+    """One minibatch an epoch, 4 epochs: the share is half of the target."""
+    settings = {**fields, "minibatch": 10_000, "target_kl": 0.02}
+    made = actor(**settings, lr=lr, epochs=4)
+    objective = made._objective(acted(made.policy), ADV)
+    before, state = weights(made.policy), made.state_dict()["optimizer"]
+    made._probe(objective, Minibatches(objective.size, 10_000, made.generator))
+    assert torch.equal(weights(made.policy), before)
+    assert made.optimizer.is_fresh
+    assert state["optim"]["state"] == made.state_dict()["optimizer"]["optim"]["state"] == {}
+    free = actor(**settings, lr=made.lr, epochs=1, lr_probe=False)
+    assert 1 / 3 < fit(free)[0]["kl"] / 0.01 < 3.0
+    assert made.lr != lr
+
+
+@pytest.mark.parametrize(
+    "fields", [{"lr_min": 1e-3, "lr_max": 1e-3}, {"target_kl": 0.0}, {"lr_probe": False}]
+)
+def test_without_an_adaptive_rate_nothing_is_probed(fields: dict[str, Any]):
+    assert not actor(**fields)._probes()
+
+
+def test_only_the_first_update_probes():
+    made = actor()
+    assert made._probes()
+    fit(made)
+    assert not made._probes()
+    again = actor(shift=1.0)
+    again.load_state_dict(made.state_dict())
+    assert not again._probes()
+
+
 @pytest.mark.parametrize("average", ["ema_decay", "proximal_ema"])
 def test_an_average_does_not_count_the_step_that_is_taken_back(average: str):
-    free = actor(minibatch=10_000, lr=3e-5, epochs=2, target_kl=1e3, **{average: 0.9})
+    fields = {"minibatch": 10_000, "lr": 3e-5, "lr_probe": False, average: 0.9}
+    free = actor(epochs=2, target_kl=1e3, **fields)
     fit(free)
-    reached = chain_kl(free.policy, make_policy("flow_noise", 4), "joint")
-    held = actor(minibatch=10_000, lr=3e-5, epochs=20, target_kl=0.51 * reached, **{average: 0.9})
+    reached = chain_kl(free.policy, make_policy("flow_noise", 4))
+    held = actor(epochs=20, target_kl=0.51 * reached, **fields)
     steps = fit(held)[0]["actor_steps"]
     counted = held.state_dict()["average" if average == "ema_decay" else "proximal_ema"]["updates"]
     assert 1 < steps < 20
