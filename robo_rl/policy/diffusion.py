@@ -143,7 +143,7 @@ class Ddpm(Ddim):
     def __init__(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, cfg: Config, num_steps: int, scale: StdScale = 1.0
     ) -> None:
-        full = Ddim.Config(**cfg.model_dump(), train_steps=num_steps)
+        full = Ddim.Config.model_validate({**cfg.model_dump(), "train_steps": num_steps})
         super().__init__(full, num_steps, scale)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
@@ -199,10 +199,10 @@ class DiffusionPolicy(MatchingPolicy):
         if self.eval_is_deterministic:
             return super().act(obs, generator)
         cfg, features = self._ddim.cfg, self.features(obs)
-        eta = {"eta": self.cfg.eval_eta, "std_min": 0.0}
-        sampler = Ddim(
-            Ddim.Config(**eta, clip=cfg.clip, train_steps=cfg.train_steps), self.num_steps
+        noisy = Ddim.Config(
+            eta=self.cfg.eval_eta, std_min=0.0, clip=cfg.clip, train_steps=cfg.train_steps
         )
+        sampler = Ddim(noisy, self.num_steps)
         start = self._start(len(features), generator).to(features)
         chain = draw_chain(sampler, self._predictor(features, sampler), start, generator)
         return self.to_env(chain.act)

@@ -12,7 +12,7 @@ step`` makes a bound a multiple of what one control step moves, for each action 
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Any, Literal, Self, cast
 
 import torch
 from pydantic import model_validator
@@ -80,10 +80,10 @@ def clamp_std(
         scale: In normalised action units.
         random: (K,) bool, the steps to clamp; by default those with a std above 0.
     """
-    low, high = (bound * scale for bound in std_bounds(bounds))
+    low, high = (cast("Any", bound * scale / unit) for bound in std_bounds(bounds))
     random = std > 0 if random is None else random
     std, random = per_element(std, scale), per_element(random, scale)
-    return torch.where(random, std.clamp(low / unit, high / unit), std)
+    return torch.where(random, std.clamp(low, high), std)
 
 
 def per_element(table: Tensor, scale: StdScale) -> Tensor:

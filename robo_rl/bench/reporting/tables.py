@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from robo_rl.bench.reporting.pilot_table import HEADER, pilot_rows
 from robo_rl.bench.suite.formatting import (
     NOTHING,
     format_number,
@@ -38,6 +39,11 @@ def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[T
         _over_tasks(summary, report, methods),
         _ratios(summary, report),
         _verdicts(summary, report),
+        Table(
+            "Pilots: settings tried on other tasks or seeds",
+            HEADER,
+            pilot_rows(summary.get("pilots", {}), report),
+        ),
     ]
     return [table for table in found if table.rows]
 
