@@ -87,9 +87,7 @@ class SuiteRunner:
         self.part: Suite = self.plan.suite
         self.kept: dict[CellKey, CellRecord] = self.results.read()
         self.cells: dict[CellKey, Cell] = self.plan.cells(self._seeds(), self.kept)
-        known = (
-            {} if folders.published is None else Results(folders.published, self.plan.name).read()
-        )
+        known = _published(folders, self.name, self.plan)
         self.estimate = EtaEstimator({**known, **self.kept}.values())
         self._all_seeds = True
 
@@ -218,6 +216,14 @@ class SuiteRunner:
             return CellState.KEPT if self.kept[key].matches_cell(cell) else CellState.STALE
         run = self.out / key.task / key.method / cell.experiment.name
         return CellState.BEGUN if run.is_dir() else CellState.TO_RUN
+
+
+def _published(folders: BenchFolders, name: str, plan: SuitePlan) -> dict[CellKey, CellRecord]:
+    """Return the published cells of a suite, and those of its pilots if these are to run."""
+    if folders.published is None:
+        return {}
+    first, second = (Results(folders.published, each).read() for each in (name, plan.name))
+    return first | second
 
 
 def _choices(plan: SuitePlan, folders: BenchFolders) -> PilotChoices:
