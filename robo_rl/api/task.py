@@ -6,7 +6,7 @@ and runs on every backend and on the twin.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import torch
@@ -117,4 +117,13 @@ class Demonstrable(Protocol):
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> Expert:
         """Return a demonstrator; it performs best at noise 0 and mostly fails at noise 1."""
+        ...
+
+
+@runtime_checkable
+class CommandsHand(Protocol):
+    """A task whose actions are targets of a robot that has a hand."""
+
+    def commanded_hand_pos(self, act: Tensor) -> Tensor:
+        """Return the position (B, 3) in m that the actions act (B, A) send the hand to."""
         ...

@@ -64,6 +64,9 @@ the logarithms |
 | sequential test | *different*, *cannot tell*, or the seeds that are still needed \
 (`robo_rl/stats/sequential.py`; `--seeds` runs them). It covers all tasks and methods in planned \
 groups of seeds, and stops before an incomplete group. *Cannot tell* does not mean equal |
+| pilots | equally many settings of every method, run on tasks and seeds that are not reported. \
+The setting with the highest mean final success is that of the reported runs; among equals \
+that with the largest area under the curve over env steps |
 | all tasks | numbers over the seeds that every task has |
 | revision | commits of robo-rl that made the cells of the row, in tables whose rows differ in \
 them |
@@ -132,7 +135,9 @@ def _too_early(desk: SuiteRunner) -> str:
 
 def _section(desk: SuiteRunner, figures: Sequence[str]) -> str:
     summary, suite = desk.summary(), desk.plan.suite
-    lines = [f"## {desk.plan.name}", suite.description, f"    robo-rl bench {desk.plan.name}"]
+    command = f"    robo-rl bench {desk.plan.name}"
+    commands = [f"{command} --pilots", command] if suite.pilots else [command]
+    lines = [f"## {desk.plan.name}", suite.description, "\n".join(commands)]
     lines += [_markdown(table) for table in desk.tables(summary)]
     lines += [f"![{Path(name).name}]({name})" for name in figures]
     lines += [suite.notes] if suite.notes else []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RUNS, RESULTS = Path("runs/bench"), Path("benchmarks/results")
 ALL = "all"
-_PART = {"SUITE", "KEY=VALUE", "--task", "--method", "--seeds"}
+_PART = {"SUITE", "KEY=VALUE", "--task", "--method", "--seeds", "--pilots"}
 TAKES = {
     "": {*_PART, "--json", "--jobs", "--redo"},
     "--dry-run": {*_PART, "--json", "--jobs", "--redo"},
@@ -37,6 +37,9 @@ def run(
     method: Annotated[str, typer.Option(help="Only these: default,dppo")] = "",
     seeds: Annotated[str, typer.Option(help="Only these, further ones too: 1,4")] = "",
     jobs: Annotated[int, typer.Option(min=0, help="Cells at once; 0: as the suite says.")] = 0,
+    pilots: Annotated[
+        bool, typer.Option("--pilots", help="The runs that choose the methods' settings.")
+    ] = (False),
     redo: Annotated[
         bool, typer.Option("--redo", help="Run again what was kept under other settings.")
     ] = (False),
@@ -55,15 +58,17 @@ def run(
     json_file: Json = None,
 ) -> None:
     """Run the missing cells of a suite and print its tables; run it again to continue."""
-    from robo_rl.bench.runner.suite_runner import BenchFolders, SuiteRunner
+    from robo_rl.bench.runner.suite_runner import BenchFolders
 
     modes = {"--page": page, "--list": listed, "--summary": summary, "--dry-run": dry_run}
     given = {
         "SUITE": suite, "--json": json_file, "--task": task, "--method": method, "--seeds": seeds,
-        "--jobs": jobs, "--redo": redo, "KEY=VALUE": overrides,
+        "--jobs": jobs, "--redo": redo, "--pilots": pilots, "KEY=VALUE": overrides,
     }  # fmt: skip
     chosen = [name for name, of_it in modes.items() if of_it]
     _demand_one(chosen, [name for name, of_it in given.items() if of_it])
+    if pilots and seeds:
+        raise ConfigError("does not go with it", where="bench --pilots", found="--seeds")
     folders = BenchFolders(out, results, RESULTS)
     if page is not None:
         _write_page(page, folders)
@@ -71,10 +76,10 @@ def run(
     if listed or not suite:
         typer.echo(_suites(results))
         return
-    desks = [SuiteRunner(name, overrides or [], folders) for name in _names(suite)]
+    desks = _desks(suite, overrides or [], folders, pilots=pilots)
     for desk in desks:
         desk.select(_split(task), _split(method), _numbers(seeds))
-    refusal = _not_published(desks, results)
+    refusal = _not_published(desks, results) or (None if summary else _not_piloted(desks))
     if refusal is not None and not dry_run:
         raise refusal
     if summary:
@@ -91,6 +96,24 @@ def run(
             _print(desk, found[desk.plan.name])
     write_json(json_file, found if suite == ALL else next(iter(found.values())))
     raise typer.Exit(0 if complete else 1)
+
+
+def _desks(
+    suite: str, overrides: list[str], folders: BenchFolders, *, pilots: bool
+) -> list[SuiteRunner]:
+    """Return the suites, or their pilots; of all suites, those that have pilots."""
+    from robo_rl.bench.runner.suite_runner import SuiteRunner
+    from robo_rl.bench.suite.suite_file import load_plan
+
+    names = _names(suite)
+    if pilots and suite == ALL:
+        names = [name for name in names if load_plan(name).suite.pilots is not None]
+    return [SuiteRunner(name, overrides, folders, pilots=pilots) for name in names]
+
+
+def _not_piloted(desks: list[SuiteRunner]) -> ConfigError | None:
+    """Return the error for the first suite without the choices of its pilots; None if allowed."""
+    return next((found for desk in desks if (found := desk.missing_pilots())), None)
 
 
 def _demand_one(modes: list[str], given: list[str]) -> None:
@@ -132,7 +155,7 @@ def _complete(desk: SuiteRunner, jobs: int, *, redo: bool) -> bool:
     stale = desk.stale()
     if stale:
         problem = f"cells left out, since of other settings or another world: {len(stale)}"
-        hint = f"`robo-rl bench {desk.plan.name} --redo` runs them again"
+        hint = f"`{desk.plan.command} --redo` runs them again"
         typer.echo(f"{desk.plan.name}: {problem}; {hint}", err=True)
     return not (sitting.failed or stale)
 

@@ -64,7 +64,8 @@ class KeyStats(NamedTuple):
     """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
 
     ``names`` are the elements of the last axis, empty if unnamed. ``quantiles`` are those at
-    ``QUANTILES``, empty if unknown.
+    ``QUANTILES``, empty if unknown. ``step`` is the typical change between neighbouring rows of an
+    episode, see ``typical_step``; None if unknown.
     """
 
     low: Tensor
@@ -73,6 +74,7 @@ class KeyStats(NamedTuple):
     std: Tensor
     names: tuple[str, ...] = ()
     quantiles: tuple[Tensor, ...] = ()
+    step: Tensor | None = None
 
     @property
     def quantile_range(self) -> tuple[Tensor, Tensor]:
@@ -237,11 +239,13 @@ class WindowDataset:
                 for absolute actions.
         """
         floating = {k: rows.cpu() for k, rows in self._rows.items() if rows.is_floating_point()}
+        step = typical_step(floating["act"], self._last.cpu())
         if relative_to:
             floating["act"] = self._displacements(relative_to).cpu()
         found = {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}
         if self._executed is not self._rows["act"] and not relative_to:
             found["act"] = found["act"].widened(self._executed.cpu())
+        found["act"] = found["act"]._replace(step=step)
         return Stats(found, self.digest, relative_to)
 
     def _displacements(self, relative_to: str) -> Tensor:
@@ -302,6 +306,26 @@ def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
     std = rows.std(dim=0, correction=0)
     low, high = rows.amin(dim=0), rows.amax(dim=0)
     return KeyStats(low, high, rows.mean(dim=0), std, names, _quantiles(rows))
+
+
+def typical_step(rows: Tensor, last: Tensor) -> Tensor | None:
+    """Return the typical change of each element in one control step, float64, (*row shape).
+
+    It is √3 times the root mean square of x[t+1] − x[t] within episodes: the half range of a
+    uniform law with that root mean square. Delta actions of the same data would be normalised by
+    about this range. A gripper that jumps in few rows does not count with its whole jump.
+
+    Args:
+        rows: (N, *row shape), of all episodes.
+        last: (N,) int64, the last row of each row's episode.
+
+    Returns:
+        The change; None if no episode has two rows.
+    """
+    change = rows.double().diff(dim=0)[last[1:] == last[:-1]]
+    if not len(change):
+        return None
+    return (3.0 * change.square().mean(dim=0)).sqrt()
 
 
 def _quantiles(rows: Tensor) -> tuple[Tensor, Tensor]:

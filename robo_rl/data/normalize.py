@@ -15,7 +15,8 @@ policy's chain, whose log-probabilities belong to the samples drawn. For actions
   actions far outside the limits should be removed from the data.
 - A diffusion policy clamps its action to ±``clip``, 1 by default. It cannot reach actions beyond
   the quantiles unless ``policy.clip`` and ``policy.sampler.clip`` are raised.
-- Noise, and bounds of a std in network units, refer to a smaller range.
+- Noise, and bounds of a std in network units, refer to a smaller range. Bounds in control steps
+  (``std_unit: step``) do not depend on the range.
 
 An element with equal quantiles, such as a gripper that rarely closes, is mapped by ``min_max``.
 """
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 FEATURE_LIMIT = 3.0
 """Bound of a network's input features, in half ranges or standard deviations of the data."""
+
+MIN_STEP = 1e-3
+"""Lower bound of a control step in network units, for elements that hardly move in the data."""
 
 CONSTANT = 1e-6
 """Relative range below which float32 cannot distinguish variation from rounding."""
@@ -120,7 +124,12 @@ class Normalizer(nn.Module):
             CheckpointError: Its numbers do not match its hash.
         """
         affines = {
-            key: Affine(entry["mode"], torch.tensor(entry["shift"]), torch.tensor(entry["scale"]))
+            key: Affine(
+                entry["mode"],
+                torch.tensor(entry["shift"]),
+                torch.tensor(entry["scale"]),
+                torch.tensor(entry["step"]) if "step" in entry else None,
+            )
             for key, entry in meta["keys"].items()
         }
         normalizer = cls(affines, meta["data_digest"], meta.get("relative_to", ""))
@@ -141,7 +150,7 @@ class Normalizer(nn.Module):
 
     @property
     def stats_hash(self) -> str:
-        """SHA-256 of the data's digest and of every mode, shift and scale, in hexadecimal."""
+        """SHA-256 of the data's digest and of every mode, shift, scale and step, in hexadecimal."""
         return bytes(cast(Tensor, self.hash).tolist()).hex()
 
     @property
@@ -212,6 +221,19 @@ class Normalizer(nn.Module):
             return 0.0
         return relative_reference(obs[self.relative_to], act)
 
+    def step_size(self, key: str) -> Tensor | None:
+        """Return what one control step typically moves, in network units (*row shape).
+
+        It is at least ``MIN_STEP``. None if the statistics do not contain it.
+
+        Raises:
+            SpecError: It has no such key.
+        """
+        affine = self.affine(key)
+        if affine.step is None:
+            return None
+        return (affine.step.double() / affine.scale.double()).clamp(min=MIN_STEP)
+
     def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
         """Concatenate observations name → (B, To, …) in network units to (B, O).
 
@@ -240,26 +262,35 @@ class Normalizer(nn.Module):
         for key in sorted(self._modes):
             affine = self.affine(key)
             content.update(f"\0{key}\0{affine.mode}\0{tuple(affine.shift.shape)}\0".encode())
-            for buffer in (affine.shift, affine.scale):
+            steps = () if affine.step is None else (affine.step,)
+            for buffer in (affine.shift, affine.scale, *steps):
                 content.update(buffer.float().cpu().contiguous().numpy().tobytes())
         return content.digest()
 
 
 class Affine(nn.Module):
-    """x ↦ (x − shift) / scale, both of the shape of one row, float32."""
+    """x ↦ (x − shift) / scale, both of the shape of one row, float32.
+
+    ``step`` is the typical change of x in one control step, in physical units; None if unknown. It
+    is no part of the state dict, as older policies have none.
+    """
 
     shift: Tensor
     scale: Tensor
+    step: Tensor | None
 
-    def __init__(self, mode: str, shift: Tensor, scale: Tensor) -> None:
+    def __init__(self, mode: str, shift: Tensor, scale: Tensor, step: Tensor | None = None) -> None:
         super().__init__()
         self.mode = mode
         self.register_buffer("shift", shift.float())
         self.register_buffer("scale", scale.float())
+        self.register_buffer("step", None if step is None else step.float(), persistent=False)
 
     def to_meta(self) -> dict[str, Any]:
         """Return mode and numbers as JSON values."""
-        return {"mode": self.mode, "shift": self.shift.tolist(), "scale": self.scale.tolist()}
+        step = {} if self.step is None else {"step": self.step.tolist()}
+        numbers = {"shift": self.shift.tolist(), "scale": self.scale.tolist()}
+        return {"mode": self.mode, **numbers, **step}
 
 
 def _affine(key: str, mode: str, stats: KeyStats) -> Affine:
@@ -270,7 +301,7 @@ def _affine(key: str, mode: str, stats: KeyStats) -> Affine:
     constant = (stats.high - stats.low) <= CONSTANT * magnitude
     if constant.any():
         _warn_constant(key, constant, stats.names)
-    return Affine(mode, shift, torch.where(constant, 1.0, scale))
+    return Affine(mode, shift, torch.where(constant, 1.0, scale), stats.step)
 
 
 def _min_max(stats: KeyStats) -> tuple[Tensor, Tensor]:

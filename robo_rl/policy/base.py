@@ -159,8 +159,29 @@ class DenoisingPolicy(nn.Module):
         chosen = self.cfg.sampler
         if chosen.cfg is not None:
             chosen = replace(chosen, cfg=at_progress(chosen.cfg, progress))
-        self.sampler = chosen.build(self.cfg.num_steps)
+        self.sampler = chosen.build(self.cfg.num_steps, *self._std_scale(chosen.cfg))
         self.correlation = at_progress(self.cfg.correlation, progress)
+
+    def _std_scale(self, cfg: ConfigModel | None) -> tuple[Tensor, ...]:
+        """Return ``StdScale`` of a sampler whose std is in control steps; empty for another.
+
+        A delta action is what a control step moves, so its normalised range is the unit already.
+
+        Raises:
+            ConfigError: The normaliser does not know what a control step moves.
+        """
+        if getattr(cfg, "std_unit", "range") == "range" or self.act_spec.reference == "delta":
+            return ()
+        step = self.normalizer.step_size("act")
+        if step is None:
+            raise ConfigError(
+                "the policy does not know what a control step moves",
+                where="sampler.std_unit",
+                expected="range, or a policy cloned from demonstrations by this version",
+                found="step",
+                hint="clone the policy again, or give the std in units of the range",
+            )
+        return (step.cpu(),)
 
     @abstractmethod
     def make_eval_sampler(self, num_steps: int) -> Sampler:

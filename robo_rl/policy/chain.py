@@ -191,5 +191,9 @@ def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
 
 
 def at_step(table: Tensor, k: Tensor, like: Tensor) -> Tensor:
-    """Entries of a (K,) or (K+1,) table at steps k (B,), as (B, 1, 1) of ``like``'s dtype."""
-    return placed(table, like)[k][:, None, None]
+    """Entries of a table at steps k (B,), of ``like``'s dtype.
+
+    A table (K,) or (K+1,) gives (B, 1, 1), one by action element, (K, A), gives (B, 1, A).
+    """
+    found = placed(table, like)[k]
+    return found[:, None, None] if found.ndim == 1 else found[:, None]

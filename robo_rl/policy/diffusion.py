@@ -19,7 +19,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
-from robo_rl.policy.noise import StdBounds, clamp_std, std_bounds
+from robo_rl.policy.noise import StdBounds, StdScale, clamp_std, per_element, std_bounds
 from robo_rl.policy.schedule import NonNegative, Share, start_value
 
 
@@ -45,18 +45,19 @@ class Ddim:
     Args:
         cfg: See Config.
         num_steps: K ≤ train_steps.
+        scale: See ``StdScale``.
     """
 
     class Config(StdBounds):
         """Noise share, bounds of the step's std and of the action, length of the schedule.
 
-        All bounds are in normalised action units.
+        The bound of the action is in normalised action units, those of the std in ``std_unit``.
         """
 
         eta: Share = 1.0
         """Share of DDPM's noise; 1 is DDPM, 0 is deterministic."""
         std_min: NonNegative = 0.1
-        """Smallest standard deviation of a step, in normalised action units."""
+        """Smallest standard deviation of a step, in units of ``std_unit``."""
         clip: float = Field(default=1.0, gt=0.0)
         """Bound of the absolute predicted action, in normalised action units."""
         train_steps: int = Field(default=100, ge=1)
@@ -65,7 +66,7 @@ class Ddim:
     learns_noise = False
     expected_prediction = "noise"
 
-    def __init__(self, cfg: Config, num_steps: int) -> None:
+    def __init__(self, cfg: Config, num_steps: int, scale: StdScale = 1.0) -> None:
         if num_steps > cfg.train_steps:
             raise ConfigError(
                 "more denoising steps than the schedule is long",
@@ -79,9 +80,10 @@ class Ddim:
         self.alpha_bar = torch.cat([table[ddpm_time], torch.ones(1, dtype=torch.float64)])
         self.times = 1.0 - (ddpm_time + 1).to(torch.float64) / cfg.train_steps
         eta = torch.full((num_steps,), start_value(cfg.eta), dtype=torch.float64)
-        self.sigma = (self._posterior_std() * eta).clamp(max=std_bounds(cfg)[1])
-        self.std = clamp_std(self.sigma, cfg, random=eta > 0)
-        self.stochastic = self.std > 0
+        posterior = self._posterior_std() * eta
+        self.sigma = per_element(posterior, scale).clamp(max=std_bounds(cfg)[1] * scale)
+        self.std = clamp_std(posterior, cfg, scale=scale, random=eta > 0)
+        self.stochastic = self.std.view(num_steps, -1).amax(dim=1) > 0
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         """Standard normal noise."""
@@ -126,21 +128,22 @@ class Ddpm(Ddim):
     Args:
         cfg: See Config.
         num_steps: K, also the length of the schedule.
+        scale: See ``StdScale``.
     """
 
     class Config(StdBounds):
-        """Bounds of the step's std and of the predicted action, in normalised action units."""
+        """Bounds of the step's std (in ``std_unit``) and of the predicted action."""
 
         std_min: NonNegative = 0.1
-        """Smallest standard deviation of a step, in normalised action units."""
+        """Smallest standard deviation of a step, in units of ``std_unit``."""
         clip: float = Field(default=1.0, gt=0.0)
         """Bound of the absolute predicted action, in normalised action units."""
 
-    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        full = Ddim.Config(
-            std_min=cfg.std_min, std_max=cfg.std_max, clip=cfg.clip, train_steps=num_steps
-        )
-        super().__init__(full, num_steps)
+    def __init__(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, cfg: Config, num_steps: int, scale: StdScale = 1.0
+    ) -> None:
+        full = Ddim.Config.model_validate({**cfg.model_dump(), "train_steps": num_steps})
+        super().__init__(full, num_steps, scale)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return the kernel of the next state."""
@@ -195,10 +198,10 @@ class DiffusionPolicy(MatchingPolicy):
         if self.eval_is_deterministic:
             return super().act(obs, generator)
         cfg, features = self._ddim.cfg, self.features(obs)
-        eta = {"eta": self.cfg.eval_eta, "std_min": 0.0}
-        sampler = Ddim(
-            Ddim.Config(**eta, clip=cfg.clip, train_steps=cfg.train_steps), self.num_steps
+        noisy = Ddim.Config(
+            eta=self.cfg.eval_eta, std_min=0.0, clip=cfg.clip, train_steps=cfg.train_steps
         )
+        sampler = Ddim(noisy, self.num_steps)
         start = self._start(len(features), generator).to(features)
         chain = draw_chain(sampler, self._predictor(features, sampler), start, generator)
         return self.to_env(obs, chain.act)

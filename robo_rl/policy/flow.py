@@ -19,7 +19,14 @@ from robo_rl.config.registry import Component, component, default
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
-from robo_rl.policy.noise import LearntStd, StdBounds, clamp_std, learnt_std
+from robo_rl.policy.noise import (
+    LearntStd,
+    StdBounds,
+    StdScale,
+    clamp_std,
+    learnt_std,
+    per_element,
+)
 from robo_rl.policy.schedule import Positive, PositiveShare, start_value
 
 MIN_GAP = 0.1
@@ -75,6 +82,7 @@ class FlowSde(FlowOde):
     Args:
         cfg: ``noise_level`` is a.
         num_steps: K.
+        scale: See ``StdScale``.
     """
 
     class Config(StdBounds):
@@ -83,12 +91,14 @@ class FlowSde(FlowOde):
         noise_level: Positive = 0.5
         """Noise level a of the SDE."""
 
-    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __init__(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, cfg: Config, num_steps: int, scale: StdScale = 1.0
+    ) -> None:
         super().__init__(FlowOde.Config(), num_steps)
         self.stochastic = torch.ones(num_steps, dtype=torch.bool)
         t, level = self.times.clamp(min=self.dt), start_value(cfg.noise_level)
         sigma = level * ((1.0 - t) / t).sqrt() if num_steps > 1 else torch.full_like(t, level)
-        self.sigma = clamp_std(sigma, cfg, unit=math.sqrt(self.dt))
+        self.sigma = clamp_std(sigma, cfg, unit=math.sqrt(self.dt), scale=scale)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return the Euler–Maruyama kernel."""
@@ -108,6 +118,7 @@ class FlowCps(FlowOde):
     Args:
         cfg: ``noise_level`` is η.
         num_steps: K.
+        scale: See ``StdScale``.
     """
 
     class Config(StdBounds):
@@ -116,17 +127,19 @@ class FlowCps(FlowOde):
         noise_level: PositiveShare = 0.5
         """Share η of new noise per step."""
 
-    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __init__(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, cfg: Config, num_steps: int, scale: StdScale = 1.0
+    ) -> None:
         super().__init__(FlowOde.Config(), num_steps)
         self.stochastic = torch.arange(num_steps) < num_steps - 1
         angle = torch.full_like(self.times, 0.5 * math.pi * start_value(cfg.noise_level))
         self.cos, self.sin = angle.cos(), angle.sin()
         rest = torch.where(self.stochastic, 1.0 - self.times - self.dt, 1.0)
-        wanted = rest * self.sin * self.stochastic
-        std = clamp_std(wanted, cfg)
+        std = clamp_std(rest * self.sin * self.stochastic, cfg, scale=scale)
+        rest, cos, sin = (per_element(table, scale) for table in (rest, self.cos, self.sin))
+        free = std == rest * sin * per_element(self.stochastic, scale)
         kept = (1.0 - (std / rest) ** 2).clamp(min=0.0).sqrt()
-        self.cos = torch.where(std == wanted, self.cos, kept)
-        self.sin = torch.where(std == wanted, self.sin, std / rest)
+        self.cos, self.sin = torch.where(free, cos, kept), torch.where(free, sin, std / rest)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return the kernel of the next state; the last step is deterministic."""
@@ -144,34 +157,37 @@ class FlowNoise(FlowOde):
     ``learnt_std``.
 
     Args:
-        cfg: Bounds of σ in normalised action units.
+        cfg: Bounds of σ in units of ``std_unit``.
         num_steps: K.
+        scale: See ``StdScale``.
     """
 
     class Config(LearntStd):
-        """Bounds of the learnt standard deviation, in normalised action units.
+        """Bounds of the learnt standard deviation, in units of ``std_unit``.
 
         ``chunk_correlation`` correlates the noise of neighbouring actions (see ``Kernel``).
         """
 
         std_min: Positive = 0.05
-        """Smallest learnt standard deviation, in normalised action units."""
+        """Smallest learnt standard deviation, in units of ``std_unit``."""
         std_max: Positive = 0.15
-        """Largest learnt standard deviation, in normalised action units."""
+        """Largest learnt standard deviation, in units of ``std_unit``."""
         chunk_correlation: float = Field(default=0.0, ge=0.0, le=1.0)
         """Correlation of the noise of neighbouring actions of a chunk."""
 
     learns_noise = True
 
-    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __init__(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, cfg: Config, num_steps: int, scale: StdScale = 1.0
+    ) -> None:
         super().__init__(FlowOde.Config(), num_steps)
         self.stochastic = torch.ones(num_steps, dtype=torch.bool)
-        self.cfg = cfg
+        self.cfg, self.scale = cfg, scale
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return mean x + v·dt, with the learnt std."""
         del k
-        std = learnt_std(prediction.noise, self.cfg)
+        std = learnt_std(prediction.noise, self.cfg, self.scale)
         return Kernel(
             x + self.dt * prediction.out, std, self.cfg.chunk_correlation, prediction.executed
         )

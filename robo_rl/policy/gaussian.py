@@ -16,25 +16,26 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.inpaint import InpaintTarget
 from robo_rl.policy.kernel import Kernel
-from robo_rl.policy.noise import LearntStd, learnt_std
+from robo_rl.policy.noise import LearntStd, StdScale, learnt_std
 
 
 class Gaussian:
     """x[1] ~ N(network's mean, σ²), σ learnt between bounds; x[0] = 0.
 
     Args:
-        cfg: Bounds of σ in normalised action units.
+        cfg: Bounds of σ in units of ``std_unit``.
         num_steps: Always 1.
+        scale: See ``StdScale``.
     """
 
     class Config(LearntStd):
-        """Bounds of the learnt standard deviation, in normalised action units."""
+        """Bounds of the learnt standard deviation, in units of ``std_unit``."""
 
     learns_noise = True
     expected_prediction = "act"
 
-    def __init__(self, cfg: Config, num_steps: int = 1) -> None:
-        self.cfg = cfg
+    def __init__(self, cfg: Config, num_steps: int = 1, scale: StdScale = 1.0) -> None:
+        self.cfg, self.scale = cfg, scale
         self.times = torch.zeros(num_steps, dtype=torch.float64)
         self.stochastic = torch.ones(num_steps, dtype=torch.bool)
 
@@ -45,7 +46,7 @@ class Gaussian:
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return the kernel with the predicted mean and the learnt std."""
         del k, x
-        return Kernel(prediction.out, learnt_std(prediction.noise, self.cfg))
+        return Kernel(prediction.out, learnt_std(prediction.noise, self.cfg, self.scale))
 
     def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """Return the mean."""

@@ -3,27 +3,38 @@
 The same std samples and scores. RL-100 bounds it to [0.0067, 0.1] on hardware (arXiv 2510.14830).
 Above that range, exploration can damage hardware; below it, log-probabilities are not finite. DPPO
 uses a lower bound of 0.1 (2409.00588, section 4.2). Deterministic steps stay deterministic.
+
+Published bounds are shares of a *delta* action's range: of what one control step may move. For
+absolute targets the same number is a share of the whole range, far more than a step. ``std_unit:
+step`` makes a bound a multiple of what one control step moves, for each action element.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Any, Literal, Self, cast
 
 import torch
 from pydantic import model_validator
 from torch import Tensor
 
+from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, start_value
+
+StdUnit = Literal["range", "step"]
+"""Unit of a std: half the action's normalised range, or what one control step moves."""
 
 
 class StdBounds(Scheduled):
-    """Bounds of a stochastic step's std, in normalised action units; None is unbounded."""
+    """Bounds of a stochastic step's std, in units of ``std_unit``; None is unbounded."""
 
     std_min: NonNegative = 0.0
-    """Smallest standard deviation of a stochastic step, in normalised action units."""
+    """Smallest standard deviation of a stochastic step, in units of ``std_unit``."""
     std_max: Positive | None = None
     """Largest standard deviation of a stochastic step, in the same units; null is no bound."""
+    std_unit: StdUnit = "range"
+    """Unit of the bounds: ``range`` (normalised action units), or ``step`` (typical change of each
+    action element in one control step of the data; equals ``range`` for delta actions)."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -34,38 +45,56 @@ class StdBounds(Scheduled):
 
 
 class LearntStd(StdBounds):
-    """Bounds of a learnt std, in normalised action units; it starts at their geometric mean."""
+    """Bounds of a learnt std, in units of ``std_unit``; it starts at their geometric mean."""
 
     std_min: Positive = 0.01
-    """Smallest learnt standard deviation, in normalised action units."""
+    """Smallest learnt standard deviation, in units of ``std_unit``."""
     std_max: Positive = 0.3
-    """Largest learnt standard deviation, in normalised action units."""
+    """Largest learnt standard deviation, in units of ``std_unit``."""
+
+
+StdScale = Tensor | float
+"""What a unit of the bounds is in normalised action units: (A,) by element, or 1."""
 
 
 def std_bounds(bounds: StdBounds) -> tuple[float, float]:
-    """Return the smallest and the largest std of a stochastic step."""
+    """Return the smallest and the largest std of a stochastic step, in units of ``std_unit``."""
     high = math.inf if bounds.std_max is None else start_value(bounds.std_max)
     return start_value(bounds.std_min), high
 
 
 def clamp_std(
-    std: Tensor, bounds: StdBounds, *, unit: float = 1.0, random: Tensor | None = None
+    std: Tensor,
+    bounds: StdBounds,
+    *,
+    unit: float = 1.0,
+    scale: StdScale = 1.0,
+    random: Tensor | None = None,
 ) -> Tensor:
-    """Clamp the stds of steps to the bounds.
+    """Clamp the stds of steps to the bounds: (K,), or (K, A) for a scale by element.
 
     Args:
         std: (K,), in units of ``unit``.
-        bounds: In normalised action units.
+        bounds: In units of ``scale``.
         unit: In normalised action units.
+        scale: In normalised action units.
         random: (K,) bool, the steps to clamp; by default those with a std above 0.
     """
-    low, high = std_bounds(bounds)
+    low, high = (cast("Any", bound * scale / unit) for bound in std_bounds(bounds))
     random = std > 0 if random is None else random
-    return torch.where(random, std.clamp(low / unit, high / unit), std)
+    std, random = per_element(std, scale), per_element(random, scale)
+    return torch.where(random, std.clamp(low, high), std)
 
 
-def learnt_std(raw: Tensor | None, bounds: LearntStd) -> Tensor:
+def per_element(table: Tensor, scale: StdScale) -> Tensor:
+    """Return a table (K,) as (K, 1) beside a scale by element, else unchanged."""
+    return table[:, None] if isinstance(scale, Tensor) else table
+
+
+def learnt_std(raw: Tensor | None, bounds: LearntStd, scale: StdScale = 1.0) -> Tensor:
     """Squash a raw noise level into the bounds in log variance; None is the middle.
+
+    The result is in normalised action units, the bounds in units of ``scale``.
 
     log σ² = log σ_min² + (log σ_max² − log σ_min²)·(tanh raw + 1)/2 (ReinFlow, arXiv 2505.22094,
     appendix; Flow-Noise, 2510.25889, likewise). The learnt level is relative to the bounds, so σ
@@ -73,4 +102,5 @@ def learnt_std(raw: Tensor | None, bounds: LearntStd) -> Tensor:
     """
     low, high = std_bounds(bounds)
     level = torch.zeros(1, 1, 1) if raw is None else raw.tanh()
-    return (math.log(low) + 0.5 * math.log(high / low) * (level + 1.0)).exp()
+    std = (math.log(low) + 0.5 * math.log(high / low) * (level + 1.0)).exp()
+    return std * placed(scale, std) if isinstance(scale, Tensor) else std

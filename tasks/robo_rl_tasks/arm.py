@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from robo_rl import ActSpec, ConfigError, ObsSpec, TensorSpec, quat_to_rot6d
 from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
+from robo_rl_tasks.kinematics.chain import KinematicChain
 from robo_rl_tasks.kinematics.joints import arm_indices, arm_joints
 
 if TYPE_CHECKING:
@@ -87,6 +88,14 @@ class ArmTask:
 
             return torch.cat([arm, gripper.unsqueeze(-1)], dim=-1)
         return self._with_gripper(arm, gripper)
+
+    def commanded_hand_pos(self, act: Tensor) -> Tensor:
+        """Return the position (B, 3) in m that the actions send the hand to; see CommandsHand."""
+        if self.hand is not None:
+            return act[:, :3]
+        chain = KinematicChain(self.robot, tuple(joint.name for joint in self.arm))
+        is_arm = self._is_arm if self._held is None else self._is_arm[self._is_arm]
+        return chain.forward(act[:, is_arm.to(act.device)]).pos
 
     def _acted_on(self) -> Sequence[tuple[str, CommandAxis]]:
         """Return the names and limits of the actions."""

@@ -5,7 +5,7 @@ from small_stores import COLUMNS, flat_rows, make_episode, make_store
 
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.dataset import WindowDataset, typical_step
 
 TO, H = 3, 4
 
@@ -145,3 +145,16 @@ def test_a_column_of_that_name_that_is_no_flag_is_refused(tmp_path):
     data = WindowDataset(store, TO, H)
     with pytest.raises(DataError, match=r"'intervention' .*expected \(\) bool, found \(\) int64"):
         data.outcomes()
+
+
+def test_the_typical_step_is_within_episodes_and_by_element():
+    """Two episodes of 101 rows: by 0.1 a row; and a gripper that jumps once, by 2."""
+    ramp = torch.arange(101) * 0.1
+    jump = torch.where(torch.arange(101) < 50, 0.0, 2.0)
+    rows = torch.stack([torch.cat([ramp, ramp]), torch.cat([jump, 0 * jump])], dim=1)
+    last = torch.tensor([100, 201]).repeat_interleave(101)
+    found = typical_step(rows, last)
+    assert found is not None
+    wanted = [0.1 * 3**0.5, 2.0 * (3 / 200) ** 0.5]  # one jump in 200 changes
+    assert found.tolist() == pytest.approx(wanted, rel=1e-4)
+    assert typical_step(rows[:2], torch.tensor([0, 1])) is None

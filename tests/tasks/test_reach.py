@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import mujoco
 import pytest
 import torch
 
-from robo_rl.config.registry import load
+from robo_rl.api.task import CommandsHand
+from robo_rl.config.registry import component, load
 from robo_rl.testing.task import check_task, demonstrate
+from robo_rl_tasks.kinematics.joints import arm_joints
 from robo_rl_tasks.reach import Reach, ReachConfig
 
 
@@ -45,3 +48,24 @@ def test_success_is_a_distance(view_at, distance, success):
     task = Reach(ReachConfig(success_m=0.02))
     assert task.success(view_at(distance)).tolist() == [success]
     assert task.reward(view_at(distance), torch.zeros(1, 7))[0].item() > 0 or not success
+
+
+def test_says_where_an_action_sends_the_hand():
+    """Of joint targets, with and without a gripper, MuJoCo's site; of a pose, its position."""
+    robot = load("robots", "panda")
+    model = robot.spec().compile()
+    data = mujoco.MjData(model)
+    data.qpos[:] = robot.home_qpos
+    mujoco.mj_kinematics(model, data)
+    here = torch.tensor(data.site(robot.frames.ee_site).xpos).float()
+    arm = torch.tensor([joint.home for joint in arm_joints(robot)])
+    tasks = {
+        "reach": {},
+        "lift_cube": {},
+        "lift_cube_pose": {"name": "lift_cube", "actions": "pose"},
+    }
+    acts = [arm, torch.cat([arm, arm[:1]]), torch.cat([here, torch.zeros(4)])]
+    for (name, fields), act in zip(tasks.items(), acts, strict=True):
+        task = component("tasks").make({"name": name, **fields}).build()
+        assert isinstance(task, CommandsHand)
+        torch.testing.assert_close(task.commanded_hand_pos(act[None])[0], here)

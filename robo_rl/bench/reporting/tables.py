@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from robo_rl.bench.reporting.pilot_table import HEADER, pilot_rows
 from robo_rl.bench.reporting.revisions import CellName, revisions_by_cell, row_revisions
 from robo_rl.bench.suite.formatting import (
     NOTHING,
@@ -42,6 +43,11 @@ def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[T
         _over_tasks(summary, report, methods),
         _ratios(summary, report),
         _verdicts(summary, report),
+        Table(
+            "Pilots: settings tried on other tasks or seeds",
+            HEADER,
+            pilot_rows(summary.get("pilots", {}), report),
+        ),
     ]
     groups = revisions_by_cell(summary)
     return [_marked(table, groups) for table in found if table.rows]

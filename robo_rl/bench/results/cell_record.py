@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from robo_rl.bench.results.run_conditions import RunConditions
 from robo_rl.bench.suite.curves import Point
+from robo_rl.bench.suite.pilots import PilotOrigin
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Curve
 from robo_rl.config.models import ConfigModel
@@ -101,7 +102,8 @@ class CellRecord(ConfigModel):
     session; ``sittings`` holds the conditions of all sessions, empty if unknown. ``world`` has the
     parts of the world of the evaluation (see ``world_digest``). If it is empty, it was not
     recorded, and the protocol hashes do not cover it. ``carried`` says what ``tools/carry_results``
-    changed in the record; empty for a record as its run wrote it.
+    changed in the record; empty for a record as its run wrote it. ``pilot`` is the pilot that chose
+    the method's setting; null without pilots.
     """
 
     format: int = FORMAT
@@ -123,6 +125,7 @@ class CellRecord(ConfigModel):
     clean: tuple[CurveRow, ...] = ()
     config: dict[str, Any]
     carried: str = ""
+    pilot: PilotOrigin | None = None
 
     @field_validator("curve", "clean")
     @classmethod

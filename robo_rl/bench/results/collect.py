@@ -70,6 +70,7 @@ def _recorded(
         curve=_rows(training_curve(lines)),
         clean=_rows(eval_curve(lines)),
         config=cell.settings,
+        pilot=cell.pilot,
     )
 
 

@@ -15,6 +15,8 @@ START_S = 5.0
 class EtaEstimator:
     """Medians over kept cells of the same task and method, else of the method, else of all.
 
+    Before that of all, a pilot has the median of the method that it belongs to.
+
     Shared stages count once per task and seed.
 
     Args:
@@ -60,4 +62,7 @@ class EtaEstimator:
 
 
 def _groups(key: CellKey) -> list[tuple[str, ...]]:
-    return [(key.task, key.method), (key.method,), ()]
+    method = key.method.partition("@")[0]
+    return list(
+        dict.fromkeys([(key.task, key.method), (key.method,), (key.task, method), (method,), ()])
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.pilot_choices import PilotChoices, with_choices
 from robo_rl.bench.results.store import Results
 from robo_rl.bench.runner.suite_runner import CellState, SuiteRunner
 from robo_rl.bench.suite.plan import SuitePlan
@@ -116,6 +117,7 @@ def suite_row(name: str, results: Path) -> tuple[str, ...]:
     Only kept cells are composed, so that it is fast.
     """
     plan = load_plan(name)
+    plan = with_choices(plan, PilotChoices.read(results, plan.name).valid(plan))
     cells = len(cell_keys(plan.suite))
     try:
         own, further, stale = _counted(plan, Results(results, plan.name).read())

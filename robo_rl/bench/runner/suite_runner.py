@@ -10,6 +10,7 @@ from typing import Any
 
 from robo_rl.bench.reporting.tables import Table, tables
 from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.pilot_choices import PilotChoices, choose_settings, with_choices
 from robo_rl.bench.results.run_conditions import RunConditions, describe_machine
 from robo_rl.bench.results.store import Results
 from robo_rl.bench.results.summary import (
@@ -23,10 +24,12 @@ from robo_rl.bench.runner.console import ProgressDisplay
 from robo_rl.bench.runner.eta import EtaEstimator
 from robo_rl.bench.runner.run_tasks import RunTask, run_tasks
 from robo_rl.bench.runner.session import BenchSession
+from robo_rl.bench.suite.pilots import method_of
 from robo_rl.bench.suite.plan import Cell, SuitePlan
 from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys, select_part
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.config.provenance import machine_info, versions
+from robo_rl.core.errors import ConfigError
 from robo_rl.env.gym_envs.env import usable_cpus
 
 
@@ -65,31 +68,40 @@ class SuiteRunner:
         name: Name or file of the suite.
         overrides: Overrides for every cell.
         folders: Folders of runs and results.
+        pilots: Whether to run the suite's pilots instead of its cells.
 
     Raises:
-        ConfigError: The suite is invalid; the message lists all problems.
-        DataError: A kept cell is damaged.
+        ConfigError: The suite is invalid, or has no pilots; the message lists all problems.
+        DataError: A kept cell, or the file of the choices, is damaged.
     """
 
-    def __init__(self, name: str, overrides: Sequence[str], folders: BenchFolders) -> None:
-        self.plan: SuitePlan = load_plan(name, overrides)
+    def __init__(
+        self, name: str, overrides: Sequence[str], folders: BenchFolders, *, pilots: bool = False
+    ) -> None:
+        plan = load_plan(name, overrides)
+        self.name, self.pilots = plan.name, pilots
+        self.choices: PilotChoices = _choices(plan, folders)
+        self.plan: SuitePlan = plan.pilot_plan() if pilots else with_choices(plan, self.choices)
         self.results = Results(folders.results, self.plan.name)
         self.out = folders.out / self.plan.name
         self.part: Suite = self.plan.suite
         self.kept: dict[CellKey, CellRecord] = self.results.read()
         self.cells: dict[CellKey, Cell] = self.plan.cells(self._seeds(), self.kept)
-        known = (
-            {} if folders.published is None else Results(folders.published, self.plan.name).read()
-        )
+        known = _published(folders, self.name, self.plan)
         self.estimate = EtaEstimator({**known, **self.kept}.values())
         self._all_seeds = True
 
     def select(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
         """Select a part of the suite, or further seeds; see ``select_part``."""
+        methods = [each for name in methods for each in self._pilots_of(name)]
         self.part = select_part(self.plan.suite, tasks, methods, seeds, self.plan.name)
         self._all_seeds = not seeds
         known = {key.seed for key in self.cells}
         self.cells |= self.plan.cells([seed for seed in self.part.seeds if seed not in known])
+
+    def _pilots_of(self, method: str) -> list[str]:
+        """Return the pilots of a method; the method itself if it has none here."""
+        return [name for name in self.plan.suite.methods if method_of(name) == method] or [method]
 
     def keys(self) -> list[CellKey]:
         """Return the selected cells, with kept cells of further seeds unless seeds are set."""
@@ -130,8 +142,23 @@ class SuiteRunner:
         again = {key: self.plan.cell(key) for key in chosen if key in self.kept}
         return run_tasks(self.cells | again, chosen, self.plan.suite.shared, self.out)
 
+    def missing_pilots(self) -> ConfigError | None:
+        """Return the error for selected methods without a chosen setting; None if all have one."""
+        missing = [m for m in self.part.methods if m not in self.choices.methods]
+        if self.plan.suite.pilots is None or not missing:
+            return None
+        return ConfigError(
+            "its pilots have not chosen a setting of every method",
+            where=f"suite {self.name}",
+            expected="a choice among the current settings",
+            found=f"none of {', '.join(missing)}",
+            hint=f"`robo-rl bench {self.name} --pilots` makes it",
+        )
+
     def run(self, jobs: int, *, redo: bool) -> BenchSession:
         """Run the cells that are not kept, and with ``redo`` those kept under other settings.
+
+        Pilots that are all kept then choose the settings of their methods.
 
         Args:
             jobs: Number of cells at once; 0 takes that of the suite. Cells divide torch's threads
@@ -140,7 +167,10 @@ class SuiteRunner:
 
         Raises:
             CheckpointError: A file cannot be written.
+            ConfigError: The pilots have not chosen a setting of every method.
         """
+        if (refusal := self.missing_pilots()) is not None:
+            raise refusal
         jobs = jobs or self.plan.suite.jobs
         chosen = self.to_run(redo=redo)
         threads = max(1, usable_cpus() // jobs)
@@ -152,7 +182,17 @@ class SuiteRunner:
                 self.results.demand_writable()
                 sitting.run(self.run_tasks(chosen))
         self.kept = self.results.read()
+        if self.pilots:
+            self._choose()
         return sitting
+
+    def _choose(self) -> None:
+        """Keep the choices of methods whose pilots are complete, beside those of the others."""
+        records = comparable_cells(self.cells, self.kept)
+        methods = {**self.choices.methods, **choose_settings(self.plan, records).methods}
+        if methods != self.choices.methods:
+            self.choices = PilotChoices(methods=methods)
+            self.choices.write(self.results.root, self.name)
 
     def valid_records(self) -> dict[CellKey, CellRecord]:
         """Return the kept cells of the current settings and world."""
@@ -162,7 +202,9 @@ class SuiteRunner:
         """Return the numbers of the suite; see ``summarise``."""
         cells = {key: self.cells[key] for key in self.keys()}
         whole = FullSuite(self.plan.suite, comparable_cells(self.cells, self.kept))
-        return summarise(self.plan.name, self.part, cells, self.kept, whole)
+        found = summarise(self.plan.name, self.part, cells, self.kept, whole)
+        chosen = {m: each.model_dump(mode="json") for m, each in self.choices.methods.items()}
+        return found | {"pilots": chosen}
 
     def tables(self, summary: dict[str, Any]) -> list[Table]:
         """Return the tables of a summary."""
@@ -174,3 +216,21 @@ class SuiteRunner:
             return CellState.KEPT if self.kept[key].matches_cell(cell) else CellState.STALE
         run = self.out / key.task / key.method / cell.experiment.name
         return CellState.BEGUN if run.is_dir() else CellState.TO_RUN
+
+
+def _published(folders: BenchFolders, name: str, plan: SuitePlan) -> dict[CellKey, CellRecord]:
+    """Return the published cells of a suite, and those of its pilots if these are to run."""
+    if folders.published is None:
+        return {}
+    first, second = (Results(folders.published, each).read() for each in (name, plan.name))
+    return first | second
+
+
+def _choices(plan: SuitePlan, folders: BenchFolders) -> PilotChoices:
+    """Return the valid choices of a suite: those among its results, else the published ones."""
+    for root in (folders.results, folders.published):
+        if plan.suite.pilots is not None and root is not None:
+            found = PilotChoices.read(root, plan.name).valid(plan)
+            if found.methods:
+                return found
+    return PilotChoices()

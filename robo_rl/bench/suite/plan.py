@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from robo_rl.bench.suite.config_layers import empty_layer, expand_layer
 from robo_rl.bench.suite.label_checks import unknown_stage_labels
+from robo_rl.bench.suite.pilots import FOLDER as PILOTS
+from robo_rl.bench.suite.pilots import PilotOrigin, pilot_name, pilot_overlays, pilot_settings
 from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys
 from robo_rl.config.compose import resolve_tree
 from robo_rl.config.merge import merge
-from robo_rl.config.models import ConfigTree, validate
+from robo_rl.config.models import ConfigTree, digest, validate
 from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
@@ -32,6 +34,7 @@ class Cell:
         digest: Hash of all that its result depends on.
         explicit_settings: Settings of files and overrides, without defaults.
         stage: Stage with the kept curves.
+        pilot: Pilot that chose the method's setting; None without pilots.
     """
 
     key: CellKey
@@ -39,6 +42,7 @@ class Cell:
     digest: str
     explicit_settings: dict[str, Any] = field(compare=False)
     stage: str = ""
+    pilot: PilotOrigin | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -55,10 +59,12 @@ class SuitePlan:
         suite: Labels, seeds, and report.
         section: The suite's settings with their places in files.
         base: The experiment that all cells start from.
-        overlays: ``tasks``, ``methods`` and ``cells``, label → node.
+        overlays: ``tasks``, ``methods``, ``cells`` and ``pilots``, label → node.
         cli_overrides: Overrides of the command line, which take precedence.
         changed: Differences from the published suite of that name: changed keys of the command
             line, and a file in another place.
+        settings: Method → overrides of its setting, that of a pilot or the chosen one.
+        origins: Method → pilot that chose its setting.
     """
 
     name: str
@@ -68,6 +74,52 @@ class SuitePlan:
     overlays: dict[str, dict[str, YamlNode]]
     cli_overrides: YamlNode
     changed: tuple[str, ...]
+    settings: dict[str, YamlNode] = field(default_factory=dict[str, YamlNode])
+    origins: dict[str, PilotOrigin] = field(default_factory=dict[str, PilotOrigin])
+
+    @property
+    def command(self) -> str:
+        """The command line that runs it."""
+        return f"robo-rl bench {self.name.replace(f'/{PILOTS}', ' --pilots')}"
+
+    def pilot_plan(self) -> SuitePlan:
+        """Return the suite of the pilots, in which ``NAME@i`` is setting i of method NAME.
+
+        Raises:
+            ConfigError: The suite has no pilots.
+        """
+        config, nodes = self.suite.pilots, self.overlays["pilots"]
+        if config is None:
+            where, hint = f"suite {self.name}", "run it without --pilots"
+            raise ConfigError("has no pilots", where=where, hint=hint)
+        settings = pilot_settings(nodes)
+        report = self.suite.report.model_copy(
+            update={"reference": next(iter(settings)), "ratios": {}}
+        )
+        suite = self.suite.model_copy(
+            update={
+                "tasks": config.tasks,
+                "methods": {name: {} for name in settings},
+                "cells": {},
+                "seeds": config.seeds,
+                "pilots": None,
+                "report": report,
+            }
+        )
+        return replace(
+            self,
+            name=f"{self.name}/{PILOTS}",
+            suite=suite,
+            base=merge(self.base, expand_layer(nodes.get("experiment", empty_layer()))),
+            overlays=pilot_overlays(nodes, self.overlays["methods"]),
+            settings=settings,
+        )
+
+    def settings_digest(self, method: str) -> str:
+        """Return a hash of all that is written of a method's cells, without the command line."""
+        written = replace(self, cli_overrides=empty_layer())
+        keys = [key for key in cell_keys(self.suite) if key.method == method]
+        return digest({str(key): resolve_tree(written._node(key)).values for key in keys})
 
     def cell(self, key: CellKey, *, has_run: bool = False) -> Cell:
         """Compose and check one cell.
@@ -81,14 +133,15 @@ class SuitePlan:
         """
         tree = resolve_tree(self._node(key))
         experiment = validate(tree, Experiment, HAS_RUN if has_run else None)
-        digest = stage_digest(experiment, len(experiment.stages) - 1)
+        found = stage_digest(experiment, len(experiment.stages) - 1)
         waive = {
             label: WAIVER
             for label, stage in experiment.stages.items()
             if stage.cls.waivable and stage.cls.stops
         }
-        named = experiment.model_copy(update={"name": f"{key.seed}-{digest}", "waive": waive})
-        return Cell(key, named, digest, tree.values, self.suite.report.stage)
+        named = experiment.model_copy(update={"name": f"{key.seed}-{found}", "waive": waive})
+        origin = self.origins.get(key.method)
+        return Cell(key, named, found, tree.values, self.suite.report.stage, origin)
 
     def cells(
         self, seeds: Sequence[int] | None = None, have_run: Container[CellKey] = ()
@@ -100,7 +153,8 @@ class SuitePlan:
             have_run: Finished cells, for which the preflight is skipped.
 
         Raises:
-            ConfigError: Cells are invalid; the message lists all problems with their places.
+            ConfigError: Cells are invalid, or share task and seed with a pilot; the message lists
+                all problems with their places.
         """
         found: dict[CellKey, Cell] = {}
         problems: dict[str, None] = {}
@@ -110,7 +164,7 @@ class SuitePlan:
             except ConfigError as error:
                 problems.update(dict.fromkeys(str(error).splitlines()))
         if not problems:
-            problems.update(dict.fromkeys(self._misnamed(found)))
+            problems.update(dict.fromkeys([*self._misnamed(found), *self._piloted(found)]))
         if problems:
             raise ConfigError("\n".join(problems))
         return found
@@ -121,10 +175,31 @@ class SuitePlan:
             path = (FOLDER, *place)
             yield f"{self.section.origin(path)} {'.'.join(path)}: {problem}"
 
+    def _piloted(self, cells: Mapping[CellKey, Cell]) -> Iterator[str]:
+        """Yield the cells that have the task and the seed of a pilot, under whatever label."""
+        config = self.suite.pilots
+        if config is None:
+            return
+        pilots, (first, *_) = self.pilot_plan(), config.settings
+        worlds = {}
+        for task in config.tasks:
+            key = CellKey(task, pilot_name(first, 0), config.seeds[0])
+            worlds[task] = pilots.cell(key, has_run=True).experiment.world()
+        where = f"{self.section.origin((FOLDER, PILOTS))} {FOLDER}.{PILOTS}"
+        for key, cell in cells.items():
+            same = [
+                task
+                for task, world in worlds.items()
+                if task == key.task or world == cell.experiment.world()
+            ]
+            if same and key.seed in config.seeds:
+                yield f"{where}: pilot '{same[0]}' has task and seed of the reported cell {key}"
+
     def _node(self, key: CellKey) -> YamlNode:
         own = self.overlays["cells"].get(key.task, empty_layer()).value
         layers = [self.overlays["tasks"][key.task], self.overlays["methods"][key.method]]
         layers += [own[key.method]] if key.method in own else []
+        layers += [self.settings[key.method]] if key.method in self.settings else []
         node = self.base
         for layer in layers:
             node = merge(node, expand_layer(layer))

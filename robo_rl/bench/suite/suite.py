@@ -17,14 +17,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
+from robo_rl.bench.suite.labels import Label, unknown_label
+from robo_rl.bench.suite.pilots import FOLDER, PilotsConfig
 from robo_rl.bench.suite.score_measures import MEASURES, ScoreMeasure
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.train.evaluation.evaluate import Measure as Name
-
-Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-"""Label of a task or method, and the name of its folder."""
 
 Curve = Literal["training", "eval"]
 """Curve of training episodes, or of evaluations during training."""
@@ -41,6 +40,7 @@ RESERVED = frozenset(
         "world_unknown",
         "unscored",
         "machines",
+        "pilots",
     }
     | {"versions", "provenance"}
 )
@@ -151,6 +151,8 @@ class Suite(ConfigModel):
     """Stages that run once for all cells in which they are equal."""
     jobs: int = Field(default=1, ge=1)
     """Number of cells at once."""
+    pilots: PilotsConfig | None = None
+    """Runs that choose a setting of every method before the reported runs; null for none."""
     report: ReportConfig = ReportConfig()
     """Contents of the tables."""
 
@@ -163,14 +165,16 @@ class Suite(ConfigModel):
 
     def _unknown(self) -> Iterator[str]:
         for task, methods in self.cells.items():
-            yield from _check("cells", "task", task, self.tasks)
+            yield from unknown_label("cells", "task", task, self.tasks)
             for method in methods:
-                yield from _check(f"cells.{task}", "method", method, self.methods)
+                yield from unknown_label(f"cells.{task}", "method", method, self.methods)
         if len(self.methods) > 1 or self.report.ratios:
-            yield from _check("report.reference", "method", self.report.reference, self.methods)
+            yield from unknown_label(
+                "report.reference", "method", self.report.reference, self.methods
+            )
         for name, ratio in self.report.ratios.items():
             for method in (ratio.fast, ratio.slow):
-                yield from _check(f"report.ratios.{name}", "method", method, self.methods)
+                yield from unknown_label(f"report.ratios.{name}", "method", method, self.methods)
             if name in self.methods:
                 yield f"report.ratios.{name}: is the name of a method"
         if self.report.ratios and not self.report.score_measure.is_rate:
@@ -181,6 +185,10 @@ class Suite(ConfigModel):
                 yield f"'{name}' is the name of another part of the summary"
         if len(set(self.seeds)) < len(self.seeds):
             yield "seeds: one is there twice"
+        if self.pilots is not None:
+            yield from self.pilots.unknown(self.methods)
+            if FOLDER in self.tasks:
+                yield f"tasks: '{FOLDER}' is the folder of the pilots"
 
 
 def select_part(
@@ -235,8 +243,3 @@ def cell_keys(suite: Suite, seeds: Sequence[int] | None = None) -> list[CellKey]
         for task in suite.tasks
         for method in suite.methods
     ]
-
-
-def _check(where: str, kind: str, name: str, known: dict[str, Any]) -> Iterator[str]:
-    if name not in known:
-        yield f"{where}: no {kind} '{name}'; {did_you_mean(name, known)}"

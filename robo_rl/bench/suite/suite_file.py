@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from robo_rl.bench.suite.config_layers import empty_layer, expand_layer
+from robo_rl.bench.suite.pilots import blank_settings
 from robo_rl.bench.suite.plan import FOLDER, SuitePlan
 from robo_rl.bench.suite.suite import Suite
 from robo_rl.config.compose import overlay, resolve_tree
@@ -16,7 +17,7 @@ from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 
-_OVERLAYS = ("tasks", "methods", "cells")
+_OVERLAYS = ("tasks", "methods", "cells", "pilots")
 _HARMLESS = ("seeds", "jobs", "about", "notes")
 """Settings of a suite that change neither its cells nor their kept results."""
 
@@ -87,6 +88,17 @@ def suite_names() -> list[str]:
 def _own(section: YamlNode) -> ConfigTree:
     """Return the suite's own settings; of overrides only labels, since cells check their values."""
     values = dict(section.value)
+    if "pilots" in values and isinstance(values["pilots"].value, dict):
+        pilots = _without_overrides(dict(values["pilots"].value))
+        if "settings" in pilots:
+            pilots["settings"] = blank_settings(pilots["settings"])
+        values["pilots"] = YamlNode(pilots, values["pilots"].origin)
+    values = _without_overrides(values)
+    return resolve_tree(YamlNode({FOLDER: YamlNode(values, section.origin)}, section.origin))
+
+
+def _without_overrides(values: dict[str, YamlNode]) -> dict[str, YamlNode]:
+    """Return the settings of a suite, or of its pilots, with the labels of overrides alone."""
     for key in ("tasks", "methods"):
         if key in values and isinstance(values[key].value, dict):
             values[key] = _blanked(values[key])
@@ -94,7 +106,7 @@ def _own(section: YamlNode) -> ConfigTree:
         blank = {task: _blanked(node) for task, node in values["cells"].value.items()}
         values["cells"] = YamlNode(blank, values["cells"].origin)
     values.pop("experiment", None)
-    return resolve_tree(YamlNode({FOLDER: YamlNode(values, section.origin)}, section.origin))
+    return values
 
 
 def _changed(last: YamlNode) -> Iterator[str]:

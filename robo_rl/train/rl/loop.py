@@ -29,6 +29,7 @@ from robo_rl.train.rl.collector_factory import count_envs, make_collector
 from robo_rl.train.rl.critic_warm_start import load_offline_critics
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.exploration_check import ExplorationCheck
+from robo_rl.train.rl.exploration_width import describe_exploration
 from robo_rl.train.rl.final_choice import FinalChoice
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop_config import LoopConfig
@@ -65,6 +66,7 @@ class Loop(Stateful):
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, self.seed = cfg, policy, (seed := context.seed)
+        self._task = context.experiment.task
         self.is_main_process = rank_info().rank == 0
         self.console = Console(stderr=True, quiet=not self.is_main_process)
         self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
@@ -175,6 +177,11 @@ class Loop(Stateful):
         self.policy.set_progress(spent)
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
+        if not self.algo.updates:
+            task = None if self._task is None else self._task.build()
+            text = describe_exploration(self.policy, rollout, task)
+            self.console.print(f"fine-tune: {text}", highlight=False)
+        updated = time.perf_counter()
         metrics = self.algo.update(rollout)
         if self.obs_stats is not None:
             self.obs_stats.update({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
@@ -200,7 +207,7 @@ class Loop(Stateful):
             **metrics,
             "rollbacks": float(self.guard.rollbacks),
             "collect_s": collected - start,
-            "update_s": ended - collected,
+            "update_s": ended - updated,
             **taught,
         }
 
