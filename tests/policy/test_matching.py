@@ -58,4 +58,5 @@ def test_uniform_times_fill_the_schedule(sampler, most):
     act = torch.zeros(5000, 3, 2).double()
     _, t = policy.draw_noise(act, torch.Generator().manual_seed(5))
     assert 0.9 * most < len(t.unique()) <= most
-    assert float(t.min()) >= 0.0 and float(t.max()) < 1.0
+    assert float(t.min()) >= 0.0
+    assert float(t.max()) < 1.0
