@@ -1,6 +1,6 @@
 """Base of scripted demonstrators: a set point at human speed, and the arm that tracks it.
 
-Shapes: B envs, n of them, A act_dim. Noise makes demonstrations imperfect, like a trembling hand.
+Shapes: B envs, n of them, J arm joints, M arm targets.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from robo_rl import ConfigModel, Demonstration, quat_conj, quat_mul, quat_to_yaw, yaw_to_quat
+from robo_rl import quat_conj, quat_mul, quat_to_yaw, yaw_to_quat
 from robo_rl_tasks.kinematics.differential_ik import DifferentialIk
 from robo_rl_tasks.kinematics.expected_arm import ExpectedArm
-from robo_rl_tasks.noise import OrnsteinUhlenbeckNoise
+from robo_rl_tasks.noisy_expert import ArmTargets, NoisyExpert, NoisyExpertConfig
 from robo_rl_tasks.poses import wrap_angle
 
 if TYPE_CHECKING:
@@ -23,36 +23,27 @@ if TYPE_CHECKING:
     from robo_rl_tasks.arm import ArmTask
 
 
-class ArmExpertConfig(ConfigModel):
-    """Settings of ``ArmExpert``.
+class ArmExpertConfig(NoisyExpertConfig):
+    """Settings of ``ArmExpert`` besides those of ``NoisyExpertConfig``.
 
     Args:
-        ee_quat: Orientation of the end effector at yaw 0, wxyz; by default it looks down.
         speed_mps: Speed of the end effector.
         yaw_rate: Speed of its rotation about the vertical, rad/s.
         joint_speed: Fraction of each joint's maximum velocity that may be used.
         orientation_cost: Weight of a radian against a metre in inverse kinematics.
-        joint_noise_rad: Standard deviation of the noise of joints and rotations at noise level 1.
-        position_noise_m: Standard deviation of the noise of positions at noise level 1, where
-            actions are poses.
-        noise_correlation_s: Correlation time of the noise.
         feedback: Radians by which joint targets oppose each radian of displacement of the measured
             arm from where the commands lead; 0 leaves displacements to the arm's controller.
     """
 
-    ee_quat: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 0.0)
     speed_mps: float = Field(default=0.25, gt=0)
     yaw_rate: float = Field(default=1.5, gt=0)
     joint_speed: float = Field(default=0.6, gt=0, le=1)
     orientation_cost: float = Field(default=0.3, ge=0)
-    joint_noise_rad: float = Field(default=0.03, ge=0)
-    position_noise_m: float = Field(default=0.015, ge=0)
-    noise_correlation_s: float = Field(default=0.3, gt=0)
     feedback: float = Field(default=0.5, ge=0, le=1)
 
 
-class ArmExpert:
-    """An ``Expert`` that tracks a set point; subclasses move the set point.
+class ArmExpert(NoisyExpert):
+    """A demonstrator that tracks a set point; subclasses move the set point.
 
     Args:
         task: The demonstrated task.
@@ -72,41 +63,17 @@ class ArmExpert:
     ) -> None:
         import torch
 
-        self._arm_task, self._arm_cfg = task, cfg
-        self._noise, self._generator = noise, generator
+        super().__init__(task, cfg, num_envs, generator, noise)
+        self._arm_cfg = cfg
         self._tracker = None if task.hand else _tracker(task, cfg, num_envs)
         self._expected = None if task.hand else ExpectedArm(task.robot, num_envs, task.dt_s)
-        scale = [cfg.position_noise_m] * 3 + [cfg.joint_noise_rad] * 3
-        scale = scale if task.hand else [cfg.joint_noise_rad] * len(task.arm)
-        self._scale = torch.tensor([noise * each for each in scale])
-        size = len(self._scale)
-        self._tremble = OrnsteinUhlenbeckNoise(
-            num_envs, size, task.dt_s, cfg.noise_correlation_s, generator
-        )
-        self._hand_quat = torch.tensor(cfg.ee_quat)
-        self._low, self._high = torch.tensor(task.act_spec.low), torch.tensor(task.act_spec.high)
-        self._fresh = torch.ones(num_envs, dtype=torch.bool)
         self._pos, self._yaw = torch.zeros(num_envs, 3), torch.zeros(num_envs)
 
-    def reset(self, ids: Tensor) -> None:
-        """Begin a new episode in the envs ids (n,)."""
-        self._fresh[ids] = True
-
-    def act(self, view: SimView) -> Demonstration:
-        """Return the demonstrated targets with their noise, and without it as the label."""
-        ids = self._fresh.nonzero().squeeze(-1)
-        if len(ids):
-            self._begin(view, ids)
-            self._fresh[:] = False
+    def _targets(self, view: SimView) -> ArmTargets:
         grip = self._decide(view)
         quat = quat_mul(yaw_to_quat(self._yaw), self._hand_quat.expand(len(self._yaw), 4))
-        label = self._arm(view, self._pos, quat)
-        act = label + self._scale * self._tremble.sample()
-        return Demonstration(self._action(act, grip), self._action(label, grip))
-
-    def _action(self, arm: Tensor, grip: Tensor) -> Tensor:
-        """Return the action (B, A) for arm targets (B, M) and gripper targets (B,)."""
-        return self._arm_task.action(arm, grip).clamp(self._low, self._high)
+        arm = self._arm(view, self._pos, quat)
+        return ArmTargets(arm, arm, grip)
 
     def _arm(self, view: SimView, pos: Tensor, quat: Tensor) -> Tensor:
         """Return the arm targets (B, M) for a set point at pos and quat.
@@ -131,6 +98,7 @@ class ArmExpert:
 
     def _begin(self, view: SimView, ids: Tensor) -> None:
         """Put the set point of the envs ids (n,) at the end effector."""
+        super()._begin(view, ids)
         quat = view.sensor("ee_quat")[ids].float()
         upright = quat_mul(quat, quat_conj(self._hand_quat).expand(len(ids), 4))
         self._pos[ids] = view.sensor("ee_pos")[ids].float()
@@ -139,7 +107,6 @@ class ArmExpert:
             joint_pos = self._joint_pos(view)[ids]
             self._tracker.start(ids, joint_pos)
             self._expected.start(ids, joint_pos)
-        self._tremble.reset(ids)
 
     def _move(self, waypoint: Tensor, speed_mps: float | Tensor | None = None) -> None:
         """Move the set point towards waypoint (B, 3) at its default speed or at speed_mps."""

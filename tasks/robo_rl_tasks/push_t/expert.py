@@ -1,25 +1,23 @@
 """A scripted demonstrator that pushes a T to its target, one straight push after another.
 
-Shapes: B envs, C contacts, S push lengths. Pushes are planned with a quasi-static model: a push of
-length s along the normal n at point c moves the T by the twist
-
-    s / (1 + m²/ρ²) · (n, m/ρ²),    m = c × n.
-
-ρ is the ratio of the largest friction moment to the largest friction force (Goyal, Ruina and
-Papadopoulos 1991, limit surface as an ellipsoid; the peg is assumed frictionless). The planner
-selects the contact whose best push brings the T nearest to its target, and replans at each step.
+Shapes: B envs, C contacts. The demonstrator is a function of the measured state alone: it keeps
+no plan and no phase, so the state explains each of its actions, and a disturbance of the T or of
+the arm changes the next one. Of all contacts it takes the one whose best push brings the T nearest
+to its target, less the cost of the way there (``push_model``).
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from robo_rl_tasks.phased_expert import PhasedExpert, PhasedExpertConfig
-from robo_rl_tasks.poses import planar_pose, rotate_planar, wrap_angle
+from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
+from robo_rl_tasks.noise import OrnsteinUhlenbeckNoise
+from robo_rl_tasks.noisy_expert import ArmTargets, NoisyExpert, NoisyExpertConfig
+from robo_rl_tasks.poses import planar_pose, rotate_planar
 from robo_rl_tasks.push_t import tee
+from robo_rl_tasks.push_t.push_model import misalignment, poses_after_push, push_twist
 
 if TYPE_CHECKING:
     import torch
@@ -28,42 +26,55 @@ if TYPE_CHECKING:
     from robo_rl import SimView
     from robo_rl_tasks.arm import ArmTask
 
-RAISE, TRAVEL, LOWER, PUSH = range(4)
 _LENGTHS_M = (0, 1, 2, 3, 5, 7, 10, 14, 20, 27, 36, 48, 62, 80, 100, 125, 150)  # in mm
+_BEHIND_M, _INSIDE_M = 0.01, 0.02
+"""A peg this far behind the approach point, or this deep inside the T, may still push."""
 
 
-class PushExpertConfig(PhasedExpertConfig):
-    """Settings of ``PushExpert`` besides those of ``PhasedExpertConfig``.
+class PushExpertConfig(NoisyExpertConfig):
+    """Settings of ``PushExpert`` besides those of ``NoisyExpertConfig``.
 
     Args:
         push_height_m: Height of the peg's tip above the table during a push.
         travel_height_m: Height of the peg's tip above the table between pushes.
+        low_m: Height of the peg's tip below which it may push.
         approach_gap_m: Distance from the T at which the peg descends.
+        above_m: Distance from the approach point within which the peg descends from the height of
+            travel.
+        funnel: Growth of that distance per metre of descent.
+        lateral_m: Largest distance of a pushing peg from the contact's normal.
         push_depth_m: Largest depth of the set point inside the T; a larger depth pushes faster.
-        push_tolerance_m: A push ends when its remaining length is below this.
-        push_timeout_s: Time limit of one push.
+        push_bias_m: Depth beyond the length of the push, which overcomes friction at its end.
+        lead_m: Largest distance of the set point from the end effector, which sets the speed.
+        travel_cost: Cost of a metre to another contact, in metres of misalignment.
+        switch_m: Length that is added to each way to another contact.
+        near_m: Misalignment below which the cost of travel falls in proportion to it.
         friction_units: ρ in units of the T.
         rotation_scale_m: Length that is equivalent to a radian of misalignment.
+        perception_noise_m: Standard deviation of the T's seen position at noise 1, per axis.
+        perception_noise_rad: Standard deviation of the T's seen yaw at noise 1.
+        perception_correlation_s: Correlation time of the error of perception.
     """
 
-    speed_mps: float = Field(default=0.3, gt=0)
-    """Speed of the set point, in m/s."""
     joint_noise_rad: float = Field(default=0.015, ge=0)
-    """Standard deviation of the joint noise at noise 1, in rad."""
     push_height_m: float = 0.008
     travel_height_m: float = 0.045
+    low_m: float = 0.016
     approach_gap_m: float = 0.015
+    above_m: float = 0.008
+    funnel: float = 0.5
+    lateral_m: float = 0.008
     push_depth_m: float = 0.012
-    push_tolerance_m: float = 0.001
-    push_timeout_s: float = 3.0
-    waypoint_tolerance_m: float = 0.012
-    """Distance at which a waypoint counts as reached."""
+    push_bias_m: float = 0.003
+    lead_m: float = 0.03
+    travel_cost: float = 0.1
+    switch_m: float = 0.05
+    near_m: float = 0.03
     friction_units: float = 1.7
     rotation_scale_m: float = 0.05
     perception_noise_m: float = 0.01
-    """Standard deviation of the T's seen position at noise 1, per axis."""
     perception_noise_rad: float = 0.15
-    """Standard deviation of the T's seen yaw at noise 1."""
+    perception_correlation_s: float = 2.0
 
 
 class Sizes(NamedTuple):
@@ -80,8 +91,28 @@ class Sizes(NamedTuple):
     peg_length_m: float
 
 
-class PushExpert(PhasedExpert):
-    """A demonstrator with four cyclic phases: raise, travel, lower, push.
+class _Choice(NamedTuple):
+    """The best contact of each env, in axes of the T.
+
+    Args:
+        point: (B, 2) on the outline.
+        normal: (B, 2), inward.
+        ready: (B,) bool, the peg may push there now.
+        travel: (B,) distance of the peg from the approach point, m.
+        length: (B,) of the best push, m.
+    """
+
+    point: Tensor
+    normal: Tensor
+    ready: Tensor
+    travel: Tensor
+    length: Tensor
+
+
+class PushExpert(NoisyExpert):
+    """A demonstrator without memory.
+
+    The error of its perception is part of the executed action and not of the label.
 
     Args:
         task: The demonstrated task.
@@ -91,8 +122,6 @@ class PushExpert(PhasedExpert):
         generator: Source of the noise.
         noise: Noise level; best at 0, mostly failing at 1.
     """
-
-    phases = 4
 
     def __init__(
         self,
@@ -106,93 +135,85 @@ class PushExpert(PhasedExpert):
         import torch
 
         super().__init__(task, cfg, num_envs, generator, noise)
-        self._task, self._cfg, self._sizes = task, cfg, sizes
+        self._cfg, self._sizes = cfg, sizes
         self._contacts = tee.contacts(sizes.unit_m, sizes.peg_radius_m)
         self._twist = push_twist(*self._contacts, cfg.friction_units * sizes.unit_m)
         self._lengths = torch.tensor(_LENGTHS_M) * 1e-3
-        self._contact = torch.zeros(num_envs, dtype=torch.long)
+        self._controller = task.hand or CartesianController(task.robot, task.arm, task.dt_s)
+        error = [cfg.perception_noise_m, cfg.perception_noise_m, cfg.perception_noise_rad]
+        self._error = noise * torch.tensor(error)
+        self._perception = OrnsteinUhlenbeckNoise(
+            num_envs, 3, task.dt_s, cfg.perception_correlation_s, generator
+        )
 
-    def _decide(self, view: SimView) -> Tensor:
+    def _begin(self, view: SimView, ids: Tensor) -> None:
+        super()._begin(view, ids)
+        self._perception.reset(ids)
+
+    def _targets(self, view: SimView) -> ArmTargets:
         import torch
 
         pose = planar_pose(view.sensor("tee_pos"), view.sensor("tee_quat")).float()
-        goal = view.goal["target"]
-        target = planar_pose(goal[:, :3], goal[:, 3:])
-        length = self._length(pose + self._misjudged, target)
-        self._switch(view, self._waypoint(pose + self._misjudged, length), length)
-        self._choose(pose, target)
-        self._move(self._waypoint(pose + self._misjudged, length))
-        self._turn(torch.zeros(len(pose)), 2 * math.pi)
-        return torch.zeros(len(pose))
+        label = self._arm(view, pose)
+        act = label
+        if self._noise:
+            act = self._arm(view, pose + self._error * self._perception.sample())
+        return ArmTargets(act, label, torch.zeros(len(pose)))
 
-    def _length(self, pose: Tensor, target: Tensor) -> Tensor:
-        """Return the length (B,) of the best push at each env's current contact."""
-        after = poses_after_push(pose, self._twist[self._contact].unsqueeze(1), self._lengths)
-        apart = misalignment(after, target[:, None, None], self._cfg.rotation_scale_m)
-        return self._lengths[apart[:, 0].argmin(dim=-1)]
+    def _arm(self, view: SimView, pose: Tensor) -> Tensor:
+        """Return the arm targets (B, M) for the T at pose (B, 3)."""
+        goal, hand = view.goal["target"], view.sensor("ee_pos").float()
+        target = planar_pose(goal[:, :3], goal[:, 3:]).float()
+        way = self._waypoint(pose, target, hand) - hand
+        length = way.norm(dim=-1, keepdim=True).clamp(min=1e-9)
+        pos = hand + way * (self._cfg.lead_m / length).clamp(max=1)
+        wanted = self._controller.pose(pos, self._hand_quat.expand(len(pos), 4))
+        if self._arm_task.hand:
+            return wanted
+        return self._controller.targets(view.qpos, wanted)
 
-    def _switch(self, view: SimView, waypoint: Tensor, length: Tensor) -> None:
-        """Advance to the next phase where the current one is done."""
-        import torch
-
-        late = self._steps * self._task.dt_s >= self._cfg.push_timeout_s
-
-        over = (length < self._cfg.push_tolerance_m) | late
-        self._advance(torch.where(self._phase == PUSH, over, self._arrived(view, waypoint)))
-
-    def _choose(self, pose: Tensor, target: Tensor) -> None:
-        """Where an env is raised, draw the perception error and select the best contact."""
-        ids = ((self._phase == TRAVEL) & (self._steps == 0)).nonzero().squeeze(-1)
-        if not len(ids):
-            return
-        self._misjudge(ids)
-        after = poses_after_push(pose[ids] + self._misjudged[ids], self._twist, self._lengths)
-        apart = misalignment(after, target[ids, None, None], self._cfg.rotation_scale_m)
-        self._contact[ids] = apart.amin(dim=-1).argmin(dim=-1)
-
-    def _waypoint(self, pose: Tensor, length: Tensor) -> Tensor:
-        """Return the end effector's waypoint in the current phase, (B, 3)."""
+    def _waypoint(self, pose: Tensor, target: Tensor, hand: Tensor) -> Tensor:
+        """Return where the end effector (B, 3) goes: up, to a contact, down, or through it."""
         import torch
 
         cfg, sizes = self._cfg, self._sizes
-        point = self._contacts.point[self._contact]
-        normal = self._contacts.normal[self._contact]
-        into = torch.where(
-            self._phase == PUSH, length.clamp(max=cfg.push_depth_m), -cfg.approach_gap_m
+        peg = rotate_planar(-pose[:, 2], hand[:, :2] - pose[:, :2])
+        height = hand[:, 2] - sizes.peg_length_m
+        best = self._choose(pose, target, peg, height)
+        descent = (cfg.travel_height_m - height).clamp(min=0)
+        above = best.travel < cfg.above_m + cfg.funnel * descent
+        rises = ~best.ready & ~above & (height < cfg.travel_height_m - cfg.above_m)
+        depth = (best.length + cfg.push_bias_m).clamp(max=cfg.push_depth_m)
+        into = torch.where(best.ready, depth, -cfg.approach_gap_m) - sizes.peg_radius_m
+        spot = torch.where(rises[:, None], peg, best.point + best.normal * into[:, None])
+        tip = torch.where(best.ready | above, cfg.push_height_m, cfg.travel_height_m)
+        planar = pose[:, :2] + rotate_planar(pose[:, 2], spot)
+        return torch.cat([planar, (tip + sizes.peg_length_m)[:, None]], dim=-1)
+
+    def _choose(self, pose: Tensor, target: Tensor, peg: Tensor, height: Tensor) -> _Choice:
+        """Return the best contact for the peg (B, 2), in axes of the T, at a height (B,)."""
+        import torch
+
+        cfg, (point, normal) = self._cfg, self._contacts
+        after = poses_after_push(pose, self._twist, self._lengths)
+        apart = misalignment(after, target[:, None, None], cfg.rotation_scale_m).sqrt()
+        best = apart.min(dim=-1)
+        ready = self._ready(peg, height)
+        behind = point - normal * (self._sizes.peg_radius_m + cfg.approach_gap_m)
+        travel = (peg[:, None] - behind).norm(dim=-1)
+        now = misalignment(pose, target, cfg.rotation_scale_m).sqrt()[:, None]
+        way = cfg.travel_cost * (travel + cfg.switch_m) * (now / cfg.near_m).clamp(max=1.0)
+        chosen = (best.values + torch.where(ready, 0.0, way)).argmin(dim=-1, keepdim=True)
+        ready, travel, length = (
+            each.gather(1, chosen)[:, 0] for each in (ready, travel, self._lengths[best.indices])
         )
-        peg = point + normal * (into - sizes.peg_radius_m).unsqueeze(-1)
-        planar = pose[:, :2] + rotate_planar(pose[:, 2], peg)
-        planar = torch.where((self._phase == RAISE).unsqueeze(-1), self._pos[:, :2], planar)
-        tip = torch.where(self._phase <= TRAVEL, cfg.travel_height_m, cfg.push_height_m)
-        return torch.cat([planar, (tip + sizes.peg_length_m).unsqueeze(-1)], dim=-1)
+        return _Choice(point[chosen[:, 0]], normal[chosen[:, 0]], ready, travel, length)
 
-
-def push_twist(point: Tensor, normal: Tensor, radius: float) -> Tensor:
-    """Return the twist (C, 3) per metre along normal (C, 2) at point (C, 2); radius is ρ."""
-    import torch
-
-    moment = point[:, 0] * normal[:, 1] - point[:, 1] * normal[:, 0]
-    share = 1 / (1 + (moment / radius) ** 2)
-    return torch.cat([normal, (moment / radius**2).unsqueeze(-1)], dim=-1) * share.unsqueeze(-1)
-
-
-def poses_after_push(pose: Tensor, twist: Tensor, lengths: Tensor) -> Tensor:
-    """Return poses (B, C, S, 3) after twists (…, C, 3), constant in the body, for lengths (S,)."""
-    import torch
-
-    move = twist.unsqueeze(-2) * lengths.unsqueeze(-1)
-    turn = move[..., 2]
-    # sin(a)/a and (1 - cos(a))/a without the 0/0.
-    along = torch.sinc(turn / math.pi)
-    across = torch.sinc(turn / (2 * math.pi)) * torch.sin(turn / 2)
-    x = along * move[..., 0] - across * move[..., 1]
-    y = across * move[..., 0] + along * move[..., 1]
-    place = rotate_planar(pose[:, None, None, 2], torch.stack([x, y], dim=-1))
-    yaw = pose[:, None, None, 2] + turn
-    return torch.cat([pose[:, None, None, :2] + place, yaw.unsqueeze(-1)], dim=-1)
-
-
-def misalignment(pose: Tensor, target: Tensor, rotation_scale_m: float) -> Tensor:
-    """Return the squared distance of poses (…, 3), a radian as ``rotation_scale_m``; m²."""
-    shift = (pose[..., :2] - target[..., :2]).square().sum(dim=-1)
-    return shift + (rotation_scale_m * wrap_angle(pose[..., 2] - target[..., 2])).square()
+    def _ready(self, peg: Tensor, height: Tensor) -> Tensor:
+        """Return whether a peg (B, 2) at a height (B,) may push at each contact, (B, C) bool."""
+        cfg, (point, normal) = self._cfg, self._contacts
+        gap = peg[:, None] - point
+        along = (gap * normal).sum(-1) + self._sizes.peg_radius_m
+        lateral = (gap[..., 0] * normal[:, 1] - gap[..., 1] * normal[:, 0]).abs()
+        reaches = (along < _INSIDE_M) & (along > -cfg.approach_gap_m - _BEHIND_M)
+        return (height < cfg.low_m)[:, None] & (lateral < cfg.lateral_m) & reaches

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from robo_rl import Reset, TensorSpec, yaw_to_quat
 from robo_rl_tasks import rewards
-from robo_rl_tasks.poses import planar_pose, uniform, wrap_angle
+from robo_rl_tasks.poses import planar_pose, rotate_planar, uniform, wrap_angle
 from robo_rl_tasks.push_t import tee
 from robo_rl_tasks.push_t.expert import PushExpert, PushExpertConfig, Sizes
-from robo_rl_tasks.push_t.overlap import overlap_area
+from robo_rl_tasks.push_t.overlap import overlap_area, relative_pose
 from robo_rl_tasks.scene import add_feet, add_marker, add_object, add_peg, tabletop
 from robo_rl_tasks.tabletop_task import TabletopConfig, TabletopTask
 
@@ -156,16 +156,24 @@ class PushT(TabletopTask[PushTConfig]):
             "tee_from_ee": point,
             "target_pos": point,
             "target_heading": heading,
+            "ee_in_tee": TensorSpec(shape=(2,), unit="m", frame="tee"),
+            "target_in_tee": TensorSpec(shape=(2,), unit="m", frame="tee"),
+            "target_heading_in_tee": TensorSpec(shape=(2,), frame="tee", names=("cos", "sin")),
         }
 
     def _observe_task(self, view: SimView) -> dict[str, Tensor]:
         pose, target = tee_pose(view), target_pose(view)
+        hand = view.sensor("ee_pos")[:, :2]
+        aim = relative_pose(target, pose)
         return {
             "tee_pos": pose[:, :2],
             "tee_heading": _heading(pose),
-            "tee_from_ee": pose[:, :2] - view.sensor("ee_pos")[:, :2],
+            "tee_from_ee": pose[:, :2] - hand,
             "target_pos": target[:, :2],
             "target_heading": _heading(target),
+            "ee_in_tee": rotate_planar(-pose[:, 2], hand - pose[:, :2]),
+            "target_in_tee": aim[:, :2],
+            "target_heading_in_tee": _heading(aim),
         }
 
 

@@ -19,7 +19,7 @@ FEET = ((-1.5, 6 / 7), (1.5, 6 / 7), (0.0, -12 / 7))
 
 _TOP, _STEP, _FOOT = 6 / 7 + 0.5, 6 / 7 - 0.5, -8 / 7 - 1.5
 _CORNER = 0.2  # distance of contacts from corners, where a peg would slip off
-_SPACING = 0.25
+_SPACING = 2.0
 
 
 class PushContacts(NamedTuple):

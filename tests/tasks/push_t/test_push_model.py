@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from robo_rl_tasks.push_t.expert import misalignment, poses_after_push, push_twist
+from robo_rl_tasks.push_t.push_model import misalignment, poses_after_push, push_twist
 
 
 def test_a_push_through_the_centre_only_shifts():
