@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.spec import ObsSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.nets.base import dense
+from robo_rl.nets.base import FourierFeatures, dense
 
 
 class ValueCritic(nn.Module):
@@ -26,10 +26,12 @@ class ValueCritic(nn.Module):
     """
 
     class Config(ConfigModel):
-        """Widths of the hidden layers."""
+        """Widths of the hidden layers, and Fourier features."""
 
         hidden: tuple[int, ...] = Field(default=(256, 256, 256), min_length=1)
         """Widths of the hidden layers."""
+        obs_frequencies: int = Field(default=0, ge=0, le=12)
+        """Frequencies of the Fourier features of observations; 0 takes observations alone."""
 
     def __init__(
         self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int, normalizer: Normalizer
@@ -37,8 +39,10 @@ class ValueCritic(nn.Module):
         super().__init__()
         self.names = tuple(obs_spec.items)
         self.normalizer = normalizer
-        self.net = dense([obs_spec.size * obs_horizon, *cfg.hidden, 1])
+        self.fourier = FourierFeatures(cfg.obs_frequencies)
+        self.net = dense([self.fourier.size(obs_spec.size * obs_horizon), *cfg.hidden, 1])
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         """Map name → (B, To, …) to values (B,)."""
-        return self.net(self.normalizer.features(obs, self.names)).squeeze(-1)
+        features = self.normalizer.features(obs, self.names)
+        return self.net(self.fourier(features)).squeeze(-1)
