@@ -141,7 +141,7 @@ class SimEnv:
         ids = torch.arange(self.num_envs, device=self.device)
         now, saved = self.view.rows(ids), self._restorable().snapshot()
         mocap = mocap_poses(self._model, self._goal, self.num_envs, saved["fields"])
-        self._backend.write(ids, qpos.to(now.qpos), now.qvel, **mocap)
+        self._backend.write(ids, qpos.to(now.qpos), now.qvel, None, **mocap)
         moved = self.view.rows(ids)
         self._restorable().restore(saved)
         return replace(moved, ctrl=now.ctrl, time_s=now.time_s)

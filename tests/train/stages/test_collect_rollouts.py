@@ -140,14 +140,16 @@ def test_onto_a_dataset_its_episodes_stay_in_front_and_it_stays_as_it_was(
 
 
 def test_onto_a_dataset_with_labels_its_own_actions_are_both(policy: Path, tmp_path: Path):
-    first = record(policy, tmp_path / "plain", episodes=2)
+    record(policy, tmp_path / "plain", episodes=2)
     plain = ZarrStore.open(tmp_path / "plain" / "data.zarr")
+    (tmp_path / "first").mkdir()
     columns = {"executed": TensorSpec(shape=(1,))}
     labelled = ZarrStore.create(tmp_path / "first" / "data.zarr", OBS, ACT, {}, columns=columns)
     rows = plain.read(episodes=plain.episodes[:1])
     seen = {"obs": {"pos": rows.pop("obs.pos")}, "success": True}
     labelled.append({**rows, **seen, "executed": rows["act"] + 1.0})
-    record(policy, tmp_path / "both", earlier=(tmp_path / "first", first), episodes=3, append=True)
+    earlier = (tmp_path / "first", Report("collect", artifacts={"dataset": "data.zarr"}))
+    record(policy, tmp_path / "both", earlier=earlier, episodes=3, append=True)
     found = ZarrStore.open(tmp_path / "both" / "data.zarr").read(["act", "executed"])
     own = len(rows["act"])
     np.testing.assert_array_equal(found["executed"][own:], found["act"][own:])
