@@ -36,7 +36,7 @@ def make_policy(family: str, num_steps: int, **fields: object) -> Any:
         "net": {"name": "mlp", "width": 32, "depth": 1},
         **fields,
     }
-    normalizer = Normalizer.identity(OBS, ACT)
+    normalizer = Normalizer.identity(OBS, ACT, str(fields.get("relative_to", "")))
     return component("policies").make(settings).build(OBS, ACT, normalizer).double()
 
 

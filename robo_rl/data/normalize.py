@@ -107,14 +107,14 @@ class Normalizer(nn.Module):
         return cls.from_stats(data.stats(relative_to), modes)
 
     @classmethod
-    def identity(cls, obs_spec: ObsSpec, act_spec: ActSpec) -> Normalizer:
-        """Build a normaliser that changes nothing."""
+    def identity(cls, obs_spec: ObsSpec, act_spec: ActSpec, relative_to: str = "") -> Normalizer:
+        """Build a normaliser that changes nothing but what actions are relative to."""
         specs = {**{f"obs.{name}": spec for name, spec in obs_spec.items.items()}, "act": act_spec}
         one = {
             key: Affine("standard", torch.zeros(spec.shape), torch.ones(spec.shape))
             for key, spec in specs.items()
         }
-        return cls(one, "")
+        return cls(one, "", relative_to)
 
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any]) -> Normalizer:

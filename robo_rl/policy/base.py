@@ -116,6 +116,14 @@ class DenoisingPolicy(nn.Module):
         super().__init__()
         self.check_obs(obs_spec)
         check_relative(cfg.relative_to, obs_spec, act_spec)
+        if normalizer.relative_to != cfg.relative_to:
+            raise ConfigError(
+                "the normaliser's statistics are of other actions",
+                where="policy.relative_to",
+                expected=cfg.relative_to or "absolute actions",
+                found=normalizer.relative_to or "absolute actions",
+                hint="clone the policy anew",
+            )
         self.cfg, self.obs_spec, self.act_spec = cfg, obs_spec, act_spec
         self.obs_horizon, self.horizon, self.exec_horizon = (
             cfg.obs_horizon,

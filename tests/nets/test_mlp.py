@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_nets import ACT_DIM, FEATURES, check_conditions, check_shapes, inputs, predict
 
-from robo_rl.nets.base import TimeEmbedding, dense
+from robo_rl.nets.base import FourierFeatures, TimeEmbedding, dense
 from robo_rl.nets.mlp import ChunkMlp
 
 
@@ -44,3 +44,17 @@ def test_dense_layers_have_no_activation_behind_the_last():
     net = dense([2, 3, 4], torch.nn.Tanh)
     assert [type(layer).__name__ for layer in net] == ["Linear", "Tanh", "Linear"]
     assert net(torch.zeros(5, 2)).shape == (5, 4)
+
+
+def test_fourier_features_tell_near_observations_apart():
+    near = torch.tensor([[0.5, -0.2], [0.51, -0.2]])
+    plain, waves = FourierFeatures(0), FourierFeatures(6)
+    assert torch.equal(plain(near), near)
+    assert waves(near).shape == (2, waves.size(2)) == (2, 26)
+    assert torch.equal(waves(near)[:, :2], near)
+    # the highest frequency is 16π: a step of 0.01 is half a radian
+    assert torch.pdist(waves(near)).item() > 30 * torch.pdist(near).item()
+
+
+def test_a_network_with_fourier_features_keeps_its_interface():
+    check_shapes(make(6, obs_frequencies=4), 6)
