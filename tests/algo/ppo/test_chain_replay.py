@@ -82,6 +82,30 @@ def test_the_gradient_is_that_of_a_loop_by_hand():
         torch.testing.assert_close(one, other)
 
 
+def test_kl_to_the_reference_is_between_the_ends_of_both_chains_from_one_noise():
+    """½·(Δμ/σ)² over the executed actions, both policies at the state that each reaches itself."""
+    policy = made("flow_noise")
+    policy.freeze_reference()
+    cfg = ObjectiveConfig.model_validate({"ratio": MODE, "regularization": {"reverse_kl": 1.0}})
+    base, rollout = policy.reference_policy(), acted(policy)
+    every, adv = torch.arange(ROWS), torch.zeros(ROWS, dtype=torch.float64)
+    ours = Objective(cfg, policy, base, rollout, adv, torch.Generator())
+    assert ours.loss(every).extras["regularization/reverse_kl"] == 0.0
+    replay, units = ours.data.replay, ours.likelihood.units
+    assert replay is not None
+    ends, std = [], 0.0
+    with torch.no_grad():
+        policy.net.out.bias += 0.02
+        for each in (policy, base):
+            embedding = embed_units(each, ours.data, units)
+            x = replay.last_state(each, embedding, units.row)
+            law = each.kernel(embedding, units.k[:, 0], x)
+            ends, std = [*ends, law.mean], law.std
+        terms = 0.5 * ((ends[0] - ends[1]) / std).square() * ours.data.executed
+        found = ours.loss(every).extras["regularization/reverse_kl"]
+    torch.testing.assert_close(found, terms.sum(dim=(1, 2)).mean())
+
+
 @pytest.mark.parametrize(
     ("sampler", "fields"),
     [
