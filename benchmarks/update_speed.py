@@ -1,4 +1,4 @@
-"""Wall time of a PPO update for the three ratio modes, per 10⁵ env decisions.
+"""Wall time of a PPO update by ratio mode, per 10⁵ env decisions.
 
 Every variant learns from the same number of decisions of a random rollout (``_ppo_updates``), with
 the same network and the same number of optimiser steps. A minibatch is the same number of
@@ -29,6 +29,9 @@ SIDES = {
     ),
     "joint": UpdateSetting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4),
     "single_step": UpdateSetting("single_step", "flow", "flow_sde", num_steps=4, scored_steps=1),
+    "noise_conditioned": UpdateSetting(
+        "noise_conditioned", "flow", "flow_noise", num_steps=4, scored_steps=1
+    ),
 }
 
 
@@ -48,11 +51,11 @@ def main() -> None:
         f"{decisions} decisions, minibatch {args.minibatch} decisions,"
         f" {torch.get_num_threads()} threads, median of {args.repeats}"
     )
-    print(f"{'ratio mode':12}{'sampler':12}{'K':>4}{'scored':>8}{'s per 1e5':>12}{'ratio':>8}")
+    print(f"{'ratio mode':20}{'sampler':12}{'K':>4}{'scored':>8}{'s per 1e5':>12}{'ratio':>8}")
     for mode, row in results.items():
         side = SIDES[mode]
         print(
-            f"{mode:12}{side.sampler:12}{side.num_steps:4}{side.scored_steps:8}"
+            f"{mode:20}{side.sampler:12}{side.num_steps:4}{side.scored_steps:8}"
             f"{row['seconds_per_1e5']:12.2f}{row['ratio']:8.3f}"
         )
     if args.json:

@@ -43,7 +43,11 @@ class Kernel:
     def sample(self, generator: torch.Generator | None) -> Tensor:
         """Sample x[k+1], (B, H, A), reparameterised: gradients reach mean and std."""
         noise = randn(self.mean.shape, generator).to(self.mean)
-        return self.mean + self.scale() * self._correlated(noise)
+        return self.from_noise(self._correlated(noise))
+
+    def from_noise(self, noise: Tensor) -> Tensor:
+        """Return x[k+1] = mean + std·noise for noise (B, H, A), the inverse of ``noise``."""
+        return self.mean + self.scale() * noise
 
     def noise(self, x_next: Tensor) -> Tensor:
         """Return the noise of x_next, (x_next − mean)/std: (B, H, A), 0 where std is 0.

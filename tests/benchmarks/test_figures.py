@@ -18,6 +18,7 @@ RATIOS = {
     "per_step": "ddpm | 20 | 10",
     "joint": "flow_noise | 4 | 4",
     "single_step": "flow_sde | 4 | 1",
+    "noise_conditioned": "flow_noise | 4 | 1",
 }
 ARMS = ("without", "with")
 METHODS = {"default": "default", "reinflow": "ReinFlow's setting", "dppo": "DPPO's setting"}

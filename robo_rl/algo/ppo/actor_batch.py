@@ -12,14 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robo_rl.algo.ppo.chain_replay import ChainReplay
 from robo_rl.algo.ppo.noise_history import NoiseHistory
-from robo_rl.algo.ppo.ratio_units import Units
+from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE, Units
 from robo_rl.data.rollout import Rollout, executed_mask
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
-
-ROWS_AT_ONCE = 16384
-"""Number of kernel rows computed at once without gradients."""
 
 
 class ActorBatch(NamedTuple):
@@ -32,6 +30,8 @@ class ActorBatch(NamedTuple):
         adv: (N,), advantages.
         executed: (N, H, 1) bool, the actions of the chunk that were executed.
         noise_history: Data for temporally correlated noise; None without correlation.
+        replay: Noise of the chains, if a policy is scored at the states that it reaches from this
+            noise; None if it is scored at the stored states.
     """
 
     obs: dict[str, Tensor]
@@ -40,6 +40,7 @@ class ActorBatch(NamedTuple):
     adv: Tensor
     executed: Tensor
     noise_history: NoiseHistory | None = None
+    replay: ChainReplay | None = None
 
     @classmethod
     def of(cls, rollout: Rollout, adv: Tensor) -> ActorBatch:
@@ -52,6 +53,14 @@ class ActorBatch(NamedTuple):
             adv,
             executed_mask(rollout.rows(rollout.num_exec), x.shape[2]),
             NoiseHistory.of(rollout),
+        )
+
+    def replayed(self, policy: DenoisingPolicy) -> ActorBatch:
+        """Return the batch with replays of its chains, which ``policy`` sampled."""
+        history = self.noise_history
+        return self._replace(
+            replay=ChainReplay.of(policy, self.obs, self.x),
+            noise_history=None if history is None else history.replayed(policy),
         )
 
 
@@ -69,11 +78,14 @@ def embed_units(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tens
 def unit_kernel(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Kernel:
     """Return the policy's kernel (R·J, H, A) at every step of the units.
 
-    With temporally correlated noise, the kernel is conditional on the previous noise.
+    With temporally correlated noise, the kernel is conditional on the previous noise. With a replay
+    of the chains, units hold the last step alone.
     """
     terms = units.k.shape[1]
     rows, k = units.row.repeat_interleave(terms), units.k.flatten()
-    kernel = policy.kernel(embed_units(policy, data, units), k, data.x[rows, k])
+    embedding, replay = embed_units(policy, data, units), data.replay
+    x = data.x[rows, k] if replay is None else replay.last_state(policy, embedding, rows)
+    kernel = policy.kernel(embedding, k, x)
     if data.noise_history is None:
         return kernel
     return policy.correlate_noise(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robo_rl.algo.ppo.chain_replay import ChainReplay
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
@@ -26,6 +27,7 @@ class NoiseHistory(NamedTuple):
         initial_noise: (B, K, H, A), the noise before the rollout's first decisions.
         position: (N,) int64, index of each valid decision in the rollout.
         noise_continues: (N,) bool, whether the noise continues that of the previous decision.
+        replay: See ``ActorBatch``; over all T·B chains.
     """
 
     obs: dict[str, Tensor]
@@ -34,6 +36,7 @@ class NoiseHistory(NamedTuple):
     initial_noise: Tensor
     position: Tensor
     noise_continues: Tensor
+    replay: ChainReplay | None = None
 
     @classmethod
     def of(cls, rollout: Rollout) -> NoiseHistory | None:
@@ -49,6 +52,10 @@ class NoiseHistory(NamedTuple):
             rollout.rows(rollout.noise_continues),
         )
 
+    def replayed(self, policy: DenoisingPolicy) -> NoiseHistory:
+        """Return the history with replays of its chains, which ``policy`` sampled."""
+        return self._replace(replay=ChainReplay.of(policy, self.obs, self.x))
+
     def noise(self, policy: DenoisingPolicy, units: Units) -> Tensor:
         """The previous noise of the units' steps, under ``policy``: (R·J, H, A)."""
         envs, terms = len(self.initial_noise), units.k.shape[1]
@@ -57,7 +64,9 @@ class NoiseHistory(NamedTuple):
         embedding = policy.encode({name: o[earlier] for name, o in self.obs.items()})
         k = units.k if self.k_star is None else self.k_star[earlier][:, None]
         rows, k = earlier.repeat_interleave(terms), k.flatten()
-        kernel = policy.kernel(embedding.repeat_interleave(terms, dim=0), k, self.x[rows, k])
+        embedding, replay = embedding.repeat_interleave(terms, dim=0), self.replay
+        x = self.x[rows, k] if replay is None else replay.last_state(policy, embedding, rows)
+        kernel = policy.kernel(embedding, k, x)
         here = here.repeat_interleave(terms)
         carried = self.initial_noise[here % envs, units.k.flatten()]
         first = (here < envs)[:, None, None]

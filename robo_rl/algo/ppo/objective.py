@@ -69,7 +69,8 @@ class ObjectiveConfig(PrecisionConfig):
 
     @model_validator(mode="after")
     def _options_fit_the_ratio(self) -> ObjectiveConfig:
-        if self.clip_base and self.ratio in (RatioMode.JOINT, RatioMode.CFM):
+        stepwise = self.ratio in (RatioMode.PER_STEP, RatioMode.SINGLE_STEP)
+        if self.clip_base and not stepwise:
             raise ValueError(f"clip_base: a unit of ratio '{self.ratio}' has no single step")
         guarded = self.ratio_norm is RatioNorm.GUARD
         if guarded and self.ratio_reduction == "mean":
@@ -113,6 +114,8 @@ class Objective:
     ) -> None:
         self.cfg, self.policy = cfg, policy
         self.data = ActorBatch.of(rollout, adv)
+        if cfg.ratio is RatioMode.NOISE_CONDITIONED:
+            self.data = self.data.replayed(acted or policy)
         self._steps = policy.trainable_steps.nonzero().flatten().to(adv.device)
         self._closed_form_kl = closed_form_kl
         self.likelihood = self._make_likelihood(acted or policy, rollout, generator)
@@ -222,7 +225,8 @@ def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None
     """Check that the policy supports the settings.
 
     Raises:
-        ConfigError: The policy has no density, no learnt noise, or no cloning loss.
+        ConfigError: The policy has no density, no noise at the last step, no learnt noise, or no
+            cloning loss.
     """
     if cfg.ratio is RatioMode.CFM:
         as_matching_policy(policy)
@@ -230,6 +234,13 @@ def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None
         raise ConfigError(
             "no denoising step is both stochastic and trained",
             hint="use an exploring sampler (flow_noise, flow_sde …), or more finetune_steps",
+        )
+    elif cfg.ratio is RatioMode.NOISE_CONDITIONED and not bool(policy.trainable_steps[-1]):
+        raise ConfigError(
+            "ratio 'noise_conditioned' scores the last denoising step, which draws no noise",
+            expected="a sampler with noise at the last step",
+            found=policy.cfg.sampler.name,
+            hint="use flow_noise, flow_sde, or ddim and ddpm with std_min above 0",
         )
     if cfg.entropy_coef and not policy.sampler.learns_noise:
         raise ConfigError(

@@ -19,19 +19,24 @@ from torch import Tensor
 
 from robo_rl.core.errors import ConfigError
 
+ROWS_AT_ONCE = 16384
+"""Number of kernel rows computed at once without gradients."""
+
 
 class RatioMode(StrEnum):
     """The sample unit of the likelihood ratio.
 
     per_step: one denoising step (DPPO, 2409.00588; RL-100). joint: all trained steps (ReinFlow,
     2505.22094). single_step: the one stochastic step (Flow-SDE hybrid, 2510.25889). cfm: no
-    likelihood of the chain (FPO, 2507.21053; see ``ppo.cfm_ratio``).
+    likelihood of the chain (FPO, 2507.21053; see ``ppo.cfm_ratio``). noise_conditioned: the last
+    step, given the noise of the steps before it (NCDPO, 2505.10482; see ``ppo.chain_replay``).
     """
 
     PER_STEP = "per_step"
     JOINT = "joint"
     SINGLE_STEP = "single_step"
     CFM = "cfm"
+    NOISE_CONDITIONED = "noise_conditioned"
 
 
 class Units(NamedTuple):
@@ -69,8 +74,9 @@ def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None)
         if k_star is None:
             raise ConfigError("ratio 'single_step' needs chains with one stochastic step each")
         return Units(row, k_star[:, None], distinct=True)
-    if mode is RatioMode.JOINT:
-        return Units(row, steps.expand(rows, -1), distinct=True)
+    if mode in (RatioMode.JOINT, RatioMode.NOISE_CONDITIONED):
+        scored = steps if mode is RatioMode.JOINT else steps[-1:]
+        return Units(row, scored.expand(rows, -1), distinct=True)
     return Units(row.repeat_interleave(len(steps)), steps.repeat(rows)[:, None])
 
 

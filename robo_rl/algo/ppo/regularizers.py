@@ -11,7 +11,6 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.ppo.actor_batch import (
-    ROWS_AT_ONCE,
     ActorBatch,
     KernelTable,
     copy_exploration,
@@ -19,7 +18,7 @@ from robo_rl.algo.ppo.actor_batch import (
     unit_log_prob,
     unit_sums,
 )
-from robo_rl.algo.ppo.ratio_units import Units
+from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE, Units
 from robo_rl.config.models import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
@@ -30,7 +29,8 @@ class RegularizationConfig(ConfigModel):
 
     ``forward_kl`` is KL(reference ‖ policy), which covers all modes of the reference.
     ``reverse_kl`` is KL(policy ‖ reference), which stays within its modes. Both are in closed form
-    at the states of the rollout's chains.
+    at the states of the rollout's chains. With ratio ``noise_conditioned`` each policy's kernel is
+    at the state that it reaches itself from the chain's noise.
 
     ``bc_reference`` is −log-probability of chains that the reference samples at the same
     observations (DPPO's regulariser, arXiv 2409.00588, its code). ``bc_rollout`` is
@@ -87,7 +87,8 @@ class Regularizer:
                 self._base = KernelTable(base, data, units)
             if cfg.bc_reference:
                 chains = _chains(base, data, generator)
-                self._imitated = data._replace(x=chains, noise_history=None)
+                imitated = data._replace(x=chains, noise_history=None)
+                self._imitated = imitated if data.replay is None else imitated.replayed(base)
 
     def penalties(self, policy: DenoisingPolicy, kernel: Kernel, pick: Tensor) -> dict[str, Tensor]:
         """Return unweighted penalties, name → (R,), with gradient.

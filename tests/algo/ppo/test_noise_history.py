@@ -15,6 +15,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.correlation import zero_previous_noise
 
 STEPS, ENVS, BETA = 6, 8, 0.8
+MODES = [mode for mode in RatioMode if mode is not RatioMode.CFM]
 FIELDS = {"correlation": {"start": 0.3, "noise": BETA}}
 CASES = [
     ("gaussian", {}),
@@ -67,7 +68,7 @@ def units_of(policy: DenoisingPolicy, rollout: Rollout, mode: RatioMode) -> Unit
     return units.select(torch.randperm(len(units.row), generator=torch.Generator().manual_seed(0)))
 
 
-@pytest.mark.parametrize("mode", list(RatioMode)[:3])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("sampler", "fields"), CASES)
 def test_replayed_log_prob_is_the_rollouts(sampler, fields, mode):
     policy = make_policy(sampler, 4, **FIELDS, **fields)
@@ -75,6 +76,7 @@ def test_replayed_log_prob_is_the_rollouts(sampler, fields, mode):
         policy.freeze_reference()
     rollout = block(policy, one_step=mode is RatioMode.SINGLE_STEP)
     data = ActorBatch.of(rollout, rollout.rew)
+    data = data.replayed(policy) if mode is RatioMode.NOISE_CONDITIONED else data
     units = units_of(policy, rollout, mode)
     again = unit_log_prob(unit_kernel(policy, data, units), data, units)
     want = data.log_prob[units.row[:, None], units.k]
@@ -131,7 +133,7 @@ def joint_log_prob(policy: DenoisingPolicy, rollout: Rollout) -> torch.Tensor:
     return total
 
 
-@pytest.mark.parametrize("mode", list(RatioMode)[:3])
+@pytest.mark.parametrize("mode", MODES)
 def test_fresh_ratios_are_one(mode, generator):
     policy = make_policy("flow_noise", 4, **FIELDS).float()
     rollout = block(policy, one_step=mode is RatioMode.SINGLE_STEP)
@@ -144,3 +146,25 @@ def test_uncorrelated_blocks_have_no_before():
     rollout = block(policy)
     rollout.noise_continues = None
     assert NoiseHistory.of(rollout) is None
+
+
+def test_of_a_replayed_decision_the_previous_noise_is_replayed_too():
+    """Under other weights the previous chain ends elsewhere, from the same noise."""
+    policy = make_policy("flow_noise", 4, **FIELDS)
+    rollout = block(policy)
+    data = ActorBatch.of(rollout, rollout.rew).replayed(policy)
+    history, units = data.noise_history, units_of(policy, rollout, RatioMode.NOISE_CONDITIONED)
+    assert history is not None
+    assert history.replay is not None
+    with torch.no_grad():
+        policy.net.out.bias += 0.1
+        found = history.noise(policy, units)
+        here = history.position[units.row]
+        earlier = here - ENVS
+        embedding = policy.encode({name: o[earlier] for name, o in history.obs.items()})
+        x = history.replay.last_state(policy, embedding, earlier)
+        want = policy.kernel(embedding, units.k[:, 0], x).noise(history.x[earlier, -1])
+        stored = history._replace(replay=None).noise(policy, units)
+    follows = here >= ENVS
+    torch.testing.assert_close(found[follows], want[follows])
+    assert float((found - stored)[follows].abs().min()) > 1e-6

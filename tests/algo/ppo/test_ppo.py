@@ -24,6 +24,7 @@ BOUNDED = {"clip": 0.05, "target_kl": 0.03}
 """Ratios of bounds need smaller steps than ratios of likelihoods."""
 VEL = {"prediction_type": "vel"}
 OFFSET = {"sampler": {"name": "flow_noise", "chunk_correlation": 1.0}, "finetune_steps": 2}
+NOISE_CONDITIONED = {"ratio": "noise_conditioned"}
 CASES = [
     ("gaussian", "joint", {}),
     ("ddpm", "per_step", {}),
@@ -34,6 +35,7 @@ CASES = [
     ("flow_noise", "per_step", {}),
     ("flow_noise", "single_step", {}),
     ("flow_noise", "joint", OFFSET),
+    ("flow_noise", "noise_conditioned", OFFSET),
 ]
 
 
@@ -93,6 +95,10 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
         ("gaussian", {}, {"trust_region": "spo", "entropy_coef": 1e-3, "proximal_ema": 0.5}),
         ("gaussian", {}, {"advantage": "monte_carlo"}),
         ("flow_noise", {}, {"precision": "bf16"}),
+        ("flow_noise", {}, {**NOISE_CONDITIONED, "precision": "bf16"}),
+        ("flow_noise", {}, {**NOISE_CONDITIONED, "proximal_ema": 0.5, "entropy_coef": 1e-3}),
+        ("flow_noise", {}, {**NOISE_CONDITIONED, "regularization": {"bc_reference": 1e-3}}),
+        ("flow_noise", {}, {**NOISE_CONDITIONED, "ratio_norm": "guard", "trust_region": "spo"}),
     ],
 )
 def test_a_bandit_is_learnt_with_every_option(sampler, fields, options, generator):
@@ -281,3 +287,33 @@ def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slow
     assert all(torch.equal(value, good[name]) for name, value in policy.state_dict().items())
     ppo.update(one_decision(policy, generator, RatioMode.JOINT))
     assert ppo.lr == pytest.approx(0.75e-4 * 1.05)
+
+
+@pytest.mark.parametrize("rho", [0.0, 1.0])
+def test_of_one_trained_step_noise_conditioned_is_joint_to_the_bit(rho):
+    weights, sampler = [], {"name": "flow_noise", "chunk_correlation": rho}
+    for mode in (RatioMode.JOINT, RatioMode.NOISE_CONDITIONED):
+        generator = torch.Generator().manual_seed(0)
+        policy = make_policy("flow_noise", 4, sampler=sampler, finetune_steps=1).float()
+        policy.freeze_reference()
+        torch.manual_seed(1)
+        ppo = Ppo(Ppo.Config(ratio=mode, minibatch=128, warmup_updates=0), policy, ROWS, generator)
+        for update in range(2):
+            ppo.update(one_decision(policy, generator, mode, update))
+        weights.append(torch.cat([p.flatten() for p in policy.parameters()]))
+    assert torch.equal(*weights)
+
+
+def test_noise_conditioned_learns_faster_than_per_step_from_equal_samples():
+    regret, sampler = {}, {"name": "flow_noise", "chunk_correlation": 1.0}
+    for mode in (RatioMode.NOISE_CONDITIONED, RatioMode.PER_STEP):
+        generator = torch.Generator().manual_seed(0)
+        policy = make_policy("flow_noise", 8, sampler=sampler).float()
+        torch.manual_seed(1)
+        cfg = Ppo.Config(ratio=mode, lr=1e-3, target_kl=0.3, minibatch=256, warmup_updates=1)
+        ppo = Ppo(cfg, policy, ROWS, generator)
+        for update in range(12):
+            rollout = one_decision(policy, generator, mode, seed=update)
+            regret[mode] = -float(rollout.rew.mean())
+            ppo.update(rollout)
+    assert regret[RatioMode.NOISE_CONDITIONED] < 0.8 * regret[RatioMode.PER_STEP], regret
