@@ -24,14 +24,20 @@ class MatchingPolicy(DenoisingPolicy):
     """
 
     class Config(DenoisingPolicy.Config):
-        """Denoising times that the cloning loss draws.
+        """Denoising times that the cloning loss draws, and the weights of their errors.
 
         Inference asks the network at the K times of its sampler alone. ``grid`` draws these times.
         ``uniform`` draws times between them too, for a policy whose number of steps may change.
+
+        An error of the velocity or of ε at a late time is a small error of the action.
+        ``loss_weight: action`` weighs the errors of the action equally at all times, and
+        ``prediction`` those of the prediction, as the papers do.
         """
 
         train_times: Literal["grid", "uniform"] = "grid"
         """Times of the cloning loss: those of the K denoising steps, or all times."""
+        loss_weight: Literal["action", "prediction"] = "action"
+        """Error that the cloning loss weighs equally at all times."""
 
     cfg: Config
 
@@ -64,7 +70,8 @@ class MatchingPolicy(DenoisingPolicy):
         return self.residual_at(embedding, act, noise, t).square()
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Mean of ``loss_at`` at one drawn noise and time per row; (B,)."""
+        """Weighted mean of ``loss_at`` at one drawn noise and time per row; (B,)."""
         act = self.from_env(obs, act)
         noise, t = self.draw_noise(act, generator)
-        return self.loss_at(self.encode(obs), act, noise, t).mean(dim=(1, 2))
+        loss = self.loss_at(self.encode(obs), act, noise, t).mean(dim=(1, 2))
+        return loss if self.cfg.loss_weight == "prediction" else self.noise_fraction(t) ** 2 * loss

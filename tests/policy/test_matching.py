@@ -26,6 +26,10 @@ def test_cloning_is_the_mean_of_the_loss_at_what_it_draws(sampler, fields):
     noise, t = policy.draw_noise(act, torch.Generator().manual_seed(3))
     at = policy.loss_at(policy.encode(obs), act, noise, t)
     assert at.shape == act.shape
+    weight = policy.noise_fraction(t) ** 2
+    torch.testing.assert_close(loss, weight * at.mean(dim=(1, 2)), rtol=0, atol=0)
+    plain = matching(sampler, {**fields, "loss_weight": "prediction"})
+    loss = plain.loss(obs, act, torch.Generator().manual_seed(3))
     torch.testing.assert_close(loss, at.mean(dim=(1, 2)), rtol=0, atol=0)
 
 
