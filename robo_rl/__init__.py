@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Robot,
     )
     from robo_rl.api.task import (
+        DeltaTask,
         Demonstrable,
         Expert,
         Reset,
@@ -91,6 +92,8 @@ if TYPE_CHECKING:
         quat_to_rotvec,
         quat_to_yaw,
         rotvec_to_quat,
+        turn_between,
+        turn_rotvec,
         yaw_to_quat,
     )
     from robo_rl.core.seeding import (
@@ -215,21 +218,21 @@ if TYPE_CHECKING:
 __all__ = [
     "ActSpec", "Algorithm", "Backend", "Branchable", "Bundle", "BundleError", "CameraItem",
     "CameraSettings", "Chain", "CheckpointError", "ChunkNet", "CommandAxis", "Component",
-    "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError",
+    "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError", "DeltaTask",
     "Demonstrable", "DenoisingPolicy", "DeviceError", "EndEffectorAxes", "Endpoint", "Estimator",
-    "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde",
-    "Gate", "GateError", "Groupable", "InpaintSampler", "Joint", "Kernel", "Learner",
-    "LifecycleTransport", "MatchingPolicy", "MetricsLogger", "MsgType", "MultiProcess",
-    "Normalizer", "Notice", "ObsSpec", "OfflineAlgorithm", "OfflineCritics", "OfflineInputs",
-    "OpeCase", "OpenLoop", "PluginError", "Prediction", "Publisher", "QCritic", "Qos", "Reading",
-    "Reevaluable", "Renderer", "RenderingBackend", "Replay", "Report", "Reset", "RoboRlError",
-    "Robot", "Rollout", "Sampler", "ServiceResponse", "SimView", "SpecError", "Stage", "Stateful",
-    "Step", "Task", "TensorSpec", "TimeEmbedding", "Trainable", "Transitions", "Transport",
-    "ValueCritic", "ValueEstimate", "VecEnv", "ZarrStore", "at_step", "between_updates",
-    "component", "default", "dense", "derive", "load", "load_policy", "make_generator",
-    "matrix_to_rotvec", "quat_conj", "quat_mul", "quat_to_matrix", "quat_to_rot6d",
-    "quat_to_rotvec", "quat_to_yaw", "randn", "rotvec_to_quat", "save_policy",
-    "seeded_initialization", "take_steps", "td_target", "versions_of", "yaw_to_quat",
+    "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde", "Gate",
+    "GateError", "Groupable", "InpaintSampler", "Joint", "Kernel", "Learner", "LifecycleTransport",
+    "MatchingPolicy", "MetricsLogger", "MsgType", "MultiProcess", "Normalizer", "Notice", "ObsSpec",
+    "OfflineAlgorithm", "OfflineCritics", "OfflineInputs", "OpeCase", "OpenLoop", "PluginError",
+    "Prediction", "Publisher", "QCritic", "Qos", "Reading", "Reevaluable", "Renderer",
+    "RenderingBackend", "Replay", "Report", "Reset", "RoboRlError", "Robot", "Rollout", "Sampler",
+    "ServiceResponse", "SimView", "SpecError", "Stage", "Stateful", "Step", "Task", "TensorSpec",
+    "TimeEmbedding", "Trainable", "Transitions", "Transport", "ValueCritic", "ValueEstimate",
+    "VecEnv", "ZarrStore", "at_step", "between_updates", "component", "default", "dense", "derive",
+    "load", "load_policy", "make_generator", "matrix_to_rotvec", "quat_conj", "quat_mul",
+    "quat_to_matrix", "quat_to_rot6d", "quat_to_rotvec", "quat_to_yaw", "randn", "rotvec_to_quat",
+    "save_policy", "seeded_initialization", "take_steps", "td_target", "turn_between",
+    "turn_rotvec", "versions_of", "yaw_to_quat",
 ]
 MODULES: dict[str, tuple[str, ...]] = {
     "robo_rl.config.models": (
@@ -253,13 +256,14 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "robo_rl.core.rotations": (
         "matrix_to_rotvec", "quat_conj", "quat_mul", "quat_to_matrix", "quat_to_rot6d",
-        "quat_to_rotvec", "quat_to_yaw", "rotvec_to_quat", "yaw_to_quat",
+        "quat_to_rotvec", "quat_to_yaw", "rotvec_to_quat", "turn_between", "turn_rotvec",
+        "yaw_to_quat",
     ),
     "robo_rl.core.stateful": (
         "Stateful",
     ),
     "robo_rl.api.task": (
-        "Task", "Reset", "Expert", "Demonstrable",
+        "Task", "DeltaTask", "Reset", "Expert", "Demonstrable",
     ),
     "robo_rl.api.robot": (
         "Robot",

@@ -6,7 +6,7 @@ and runs on every backend and on the twin.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import torch
@@ -76,6 +76,22 @@ class Task(Protocol):
 
     def success(self, view: SimView) -> Tensor:
         """Return the success flags, (B,) bool."""
+        ...
+
+
+@runtime_checkable
+class DeltaTask(Protocol):
+    """A task whose actions may be changes of the last command, see ``ActSpec.reference``.
+
+    ``control`` finds the last command in ``ctrl`` of the view.
+    """
+
+    def start_ctrl(self, start: Reset) -> Tensor:
+        """Return the control (n, nu) that rests at start states: the command before the first."""
+        ...
+
+    def absolute(self) -> Task:
+        """Return the same task with absolute actions, which a robot's controllers receive."""
         ...
 
 

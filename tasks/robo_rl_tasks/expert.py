@@ -96,7 +96,7 @@ class ArmExpert:
         grip = self._decide(view)
         quat = quat_mul(yaw_to_quat(self._yaw), self._hand_quat.expand(len(self._yaw), 4))
         arm = self._arm(self._pos, quat) + self._scale * self._tremble.sample()
-        return self._arm_task.action(arm, grip).clamp(self._low, self._high)
+        return self._arm_task.action(view, arm, grip).clamp(self._low, self._high)
 
     def _arm(self, pos: Tensor, quat: Tensor) -> Tensor:
         """Return the arm targets (B, M) for a set point at pos and quat."""
