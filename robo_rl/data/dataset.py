@@ -4,7 +4,8 @@ Shapes: N rows of all episodes together, B rows of a batch, To observations of h
 a chunk, A act_dim.
 
 Row i gives the observations i-To+1 … i and the actions i … i+H-1 of its episode. The first
-observation of an episode is repeated at its start, the last action at its end.
+observation of an episode is repeated at its start, the last action at its end; a delta action, see
+``ActSpec.reference``, is 0 beyond the end, so that the command stays.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import DataError
-from robo_rl.core.spec import TensorSpec
+from robo_rl.core.spec import ActSpec, TensorSpec
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.episode import first_not_finite
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -29,6 +30,9 @@ INTERVENTION = "intervention"
 
 QUANTILES = 0.01, 0.99
 """Quantiles that bound a range robust to outliers."""
+
+MIN_DELTA_SHARE = 0.1
+"""Least scale of a delta action, as a share of its largest change."""
 
 
 class Batch(NamedTuple):
@@ -58,7 +62,8 @@ class KeyStats(NamedTuple):
     """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
 
     ``names`` are the elements of the last axis, empty if unnamed. ``quantiles`` are those at
-    ``QUANTILES``, empty if unknown.
+    ``QUANTILES``, empty if unknown. ``min_scale`` is a lower bound of the scale of normalised
+    values, 0 for none; None for an array without any.
     """
 
     low: Tensor
@@ -67,6 +72,7 @@ class KeyStats(NamedTuple):
     std: Tensor
     names: tuple[str, ...] = ()
     quantiles: tuple[Tensor, ...] = ()
+    min_scale: Tensor | None = None
 
     @property
     def quantile_range(self) -> tuple[Tensor, Tensor]:
@@ -139,6 +145,8 @@ class WindowDataset:
                 hint="collect more, or with less noise",
             )
         self._names = tuple(store.obs_spec.items)
+        self._act_spec, is_delta = store.act_spec, store.act_spec.is_delta
+        self._is_delta = torch.tensor(is_delta, device=device) if any(is_delta) else None
         self._axes = {key: spec.names for key, spec in store.schema.arrays.items()}
         keys = [*(f"obs.{name}" for name in self._names), "act"]
         self._rows = _read_rows(store, episodes, keys, device)
@@ -162,9 +170,12 @@ class WindowDataset:
         past = rows + torch.arange(1 - self.obs_horizon, 1, device=rows.device)
         future = rows + torch.arange(self.horizon, device=rows.device)
         past = torch.maximum(past, self._first[rows])
-        future = torch.minimum(future, self._last[rows])
+        beyond, future = future > self._last[rows], torch.minimum(future, self._last[rows])
         obs = {name: self._rows[f"obs.{name}"][past] for name in self._names}
-        return Batch(obs, self._rows["act"][future])
+        act = self._rows["act"][future]
+        if self._is_delta is not None:
+            act = act.masked_fill(beyond[..., None] & self._is_delta, 0.0)
+        return Batch(obs, act)
 
     def batches(self, batch: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Yield each window once, in order or shuffled; the last batch may be short."""
@@ -203,9 +214,23 @@ class WindowDataset:
     def stats(self) -> Stats:
         """Return statistics over all rows of each float array on the CPU; integers have none."""
         floating = {k: rows.cpu() for k, rows in self._rows.items() if rows.is_floating_point()}
-        return Stats(
-            {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}, self.digest
-        )
+        found = {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}
+        found["act"] = found["act"]._replace(min_scale=min_delta_scale(self._act_spec))
+        return Stats(found, self.digest)
+
+
+def min_delta_scale(spec: ActSpec) -> Tensor | None:
+    """Return the lower bound of an action's scale (A,): a share of the largest change.
+
+    A change of an axis that hardly moves in the data is mostly noise, which its own range or
+    quantiles would amplify. The limits of a change say what is little. Targets and unlimited
+    changes have no bound.
+    """
+    if not (any(spec.is_delta) and spec.low and spec.high):
+        return None
+    half = (torch.tensor(spec.high) - torch.tensor(spec.low)).double() / 2
+    bounded = torch.tensor(spec.is_delta) & half.isfinite()
+    return torch.where(bounded, MIN_DELTA_SHARE * half, 0.0)
 
 
 def _says_whose(store: ZarrStore) -> bool:
