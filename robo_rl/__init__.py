@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Robot,
     )
     from robo_rl.api.task import (
+        DeltaTask,
         Demonstrable,
         Demonstration,
         Expert,
@@ -92,6 +93,8 @@ if TYPE_CHECKING:
         quat_to_rotvec,
         quat_to_yaw,
         rotvec_to_quat,
+        turn_between,
+        turn_rotvec,
         yaw_to_quat,
     )
     from robo_rl.core.seeding import (
@@ -216,7 +219,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActSpec", "Algorithm", "Backend", "Branchable", "Bundle", "BundleError", "CameraItem",
     "CameraSettings", "Chain", "CheckpointError", "ChunkNet", "CommandAxis", "Component",
-    "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError",
+    "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError", "DeltaTask",
     "Demonstrable", "Demonstration", "DenoisingPolicy", "DeviceError", "EndEffectorAxes",
     "Endpoint", "Estimator",
     "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde",
@@ -231,7 +234,8 @@ __all__ = [
     "component", "default", "dense", "derive", "load", "load_policy", "make_generator",
     "matrix_to_rotvec", "quat_conj", "quat_mul", "quat_to_matrix", "quat_to_rot6d",
     "quat_to_rotvec", "quat_to_yaw", "randn", "rotvec_to_quat", "save_policy",
-    "seeded_initialization", "take_steps", "td_target", "versions_of", "yaw_to_quat",
+    "seeded_initialization", "take_steps", "td_target", "turn_between",
+    "turn_rotvec", "versions_of", "yaw_to_quat",
 ]
 MODULES: dict[str, tuple[str, ...]] = {
     "robo_rl.config.models": (
@@ -255,13 +259,14 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "robo_rl.core.rotations": (
         "matrix_to_rotvec", "quat_conj", "quat_mul", "quat_to_matrix", "quat_to_rot6d",
-        "quat_to_rotvec", "quat_to_yaw", "rotvec_to_quat", "yaw_to_quat",
+        "quat_to_rotvec", "quat_to_yaw", "rotvec_to_quat", "turn_between", "turn_rotvec",
+        "yaw_to_quat",
     ),
     "robo_rl.core.stateful": (
         "Stateful",
     ),
     "robo_rl.api.task": (
-        "Task", "Reset", "Expert", "Demonstrable", "Demonstration",
+        "Task", "DeltaTask", "Reset", "Expert", "Demonstrable", "Demonstration",
     ),
     "robo_rl.api.robot": (
         "Robot",

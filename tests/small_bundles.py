@@ -145,19 +145,20 @@ def _inpainting(offset: np.ndarray) -> bytes:
     return model.SerializeToString()
 
 
-def make_hand_bundle(path: Path, robot: Robot, goal: np.ndarray) -> Bundle:
+def make_hand_bundle(path: Path, robot: Robot, goal: np.ndarray, **changes: Any) -> Bundle:
     """A bundle on disk that is shown where the hand is, and wants hand and gripper at ``goal``."""
     assert robot.end_effector is not None
     gripper = robot.actuated_joints[-1]
     axes = (*robot.end_effector.axes, gripper)
-    act = ActSpec(
-        shape=(len(axes),),
-        unit=",".join(axis.unit for axis in axes),
-        names=(*robot.end_effector.names, robot.actuator_names[-1]),
-        low=tuple(axis.low for axis in axes),
-        high=tuple(axis.high for axis in axes),
-        rate_hz=robot.rates.control_hz,
-    )
+    fields: dict[str, Any] = {
+        "shape": (len(axes),),
+        "unit": ",".join(axis.unit for axis in axes),
+        "names": (*robot.end_effector.names, robot.actuator_names[-1]),
+        "low": tuple(axis.low for axis in axes),
+        "high": tuple(axis.high for axis in axes),
+        "rate_hz": robot.rates.control_hz,
+    }
+    act = ActSpec(**{**fields, **changes})
     shown = ObsSpec(items={"pos": TensorSpec(shape=(3,), unit="m")})
     agreed = contract(robot).model_copy(update={"act": act, "obs": shown})
     return Bundle.write(path, manifest_of(agreed), {"policy.onnx": _constant(goal)})

@@ -12,6 +12,7 @@ from small_limits import JOINTS, limits
 from robo_rl.bundle.manifest import Contract
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
+from robo_rl_sim2real.control.commands.deltas import DeltaActions
 from robo_rl_sim2real.control.commands.safety import Safety
 from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
@@ -121,7 +122,9 @@ class Bench:
             **{"ramp_s": ramp_s, "resume_s": 0.0, "start_tolerance_rad": 0.5, **life}
         )
         far = np.full(JOINTS, 1e6)
-        measured = Feedback(TOPIC, NAMES, (-far, far) if relative else None)
+        measured = Feedback(
+            TOPIC, NAMES, DeltaActions(np.ones(JOINTS, bool), -far, far) if relative else None
+        )
         self.runtime = Runtime(
             RuntimeParts(
                 Observer(contract(obs_horizon), sources),

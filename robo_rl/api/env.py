@@ -216,12 +216,14 @@ class Backend(Protocol):
         qvel: Tensor,
         fields: Mapping[str, Tensor] | None = None,
         mocap: Tensor | None = None,
+        ctrl: Tensor | None = None,
     ) -> None:
         """Set the worlds ids (n,) to qpos (n, nq), qvel (n, nv), time 0, and clear their history.
 
         ``fields`` are per-world model fields, name → (n, …) in the model's own shape. ``mocap``
         (n, nmocap, 7) holds the poses of the mocap bodies until the next ``write``: position and
-        quaternion wxyz. None keeps the poses of the model.
+        quaternion wxyz. None keeps the poses of the model. ``ctrl`` (n, nu) is the last control
+        that the next view shows; None shows zeros.
         """
         ...
 

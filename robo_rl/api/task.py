@@ -79,6 +79,22 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
+class DeltaTask(Protocol):
+    """A task whose actions may be changes of the last command, see ``ActSpec.reference``.
+
+    ``control`` finds the last command in ``ctrl`` of the view.
+    """
+
+    def start_ctrl(self, start: Reset) -> Tensor:
+        """Return the control (n, nu) that rests at start states: the command before the first."""
+        ...
+
+    def absolute(self) -> Task:
+        """Return the same task with absolute actions, which a robot's controllers receive."""
+        ...
+
+
 class Demonstration(NamedTuple):
     """An expert's two actions in one state.
 

@@ -65,6 +65,19 @@ def quat_to_rotvec(quat: ArrayT) -> ArrayT:
     return vector * lib.where(sine > _TINY, angle / lib.where(sine > _TINY, sine, _TINY), 2.0)
 
 
+def turn_rotvec(rotvec: ArrayT, turn: ArrayT) -> ArrayT:
+    """Return the rotation (…, 3) that first rotates by ``rotvec``, then by ``turn`` (…, 3).
+
+    Both are rotation vectors in the fixed frame: exp(result) = exp(turn) exp(rotvec).
+    """
+    return quat_to_rotvec(quat_mul(rotvec_to_quat(turn), rotvec_to_quat(rotvec)))
+
+
+def turn_between(before: ArrayT, after: ArrayT) -> ArrayT:
+    """Return the turn (…, 3) for which ``turn_rotvec(before, turn)`` is ``after`` (…, 3)."""
+    return quat_to_rotvec(quat_mul(rotvec_to_quat(after), quat_conj(rotvec_to_quat(before))))
+
+
 def quat_to_matrix(quat: ArrayT) -> ArrayT:
     """Return the rotation matrix (…, 3, 3) of a unit quaternion (…, 4)."""
     lib = _library(quat)

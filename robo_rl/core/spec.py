@@ -89,12 +89,32 @@ class ActSpec(TensorSpec):
     """The action of one env step; the env clips it to ``low`` and ``high``.
 
     Args:
-        reference: ``"absolute"`` joint targets, or ``"delta"`` from the last command.
+        reference: ``"absolute"`` targets, or ``"delta"`` from the last command; one word for all
+            elements, or one word per element, separated by commas. The three ``"delta"`` angles
+            of an end effector are a rotation vector in the base frame.
         rate_hz: Rate at which actions are consumed, in Hz.
     """
 
     reference: str = "absolute"
     rate_hz: float
+
+    @model_validator(mode="after")
+    def _reference_of_each_element(self) -> ActSpec:
+        words, last = len(self.reference.split(",")), self.shape[-1] if self.shape else 1
+        if words not in (1, last):
+            raise ValueError(f"reference has {words} words for a last axis of {last}")
+        return self
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Return the reference of each element of the last axis."""
+        words, last = self.reference.split(","), self.shape[-1] if self.shape else 1
+        return tuple(words * last if len(words) == 1 else words)
+
+    @property
+    def is_delta(self) -> tuple[bool, ...]:
+        """Return for each element of the last axis whether it is a change of the last command."""
+        return tuple(word == "delta" for word in self.references)
 
 
 class ObsSpec(BaseModel):

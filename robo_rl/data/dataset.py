@@ -4,7 +4,8 @@ Shapes: N rows of all episodes together, B rows of a batch, To observations of h
 a chunk, A act_dim.
 
 Row i gives the observations i-To+1 … i and the actions i … i+H-1 of its episode. The first
-observation of an episode is repeated at its start, the last action at its end.
+observation of an episode is repeated at its start, the last action at its end; a delta action, see
+``ActSpec.reference``, is 0 beyond the end, so that the command stays.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import DataError
-from robo_rl.core.spec import TensorSpec
+from robo_rl.core.spec import ActSpec, TensorSpec
 from robo_rl.data.relative_actions import relative_rows
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.episode import first_not_finite
@@ -32,6 +33,9 @@ EXECUTED = "executed"
 
 QUANTILES = 0.01, 0.99
 """Quantiles that bound a range robust to outliers."""
+
+MIN_DELTA_SHARE = 0.1
+"""Least scale of a delta action, as a share of its largest change."""
 
 
 _ROWS_AT_ONCE = 65536
@@ -65,7 +69,8 @@ class KeyStats(NamedTuple):
 
     ``names`` are the elements of the last axis, empty if unnamed. ``quantiles`` are those at
     ``QUANTILES``, empty if unknown. ``step`` is the typical change between neighbouring rows of an
-    episode, see ``typical_step``; None if unknown.
+    episode, see ``typical_step``; None if unknown. ``min_scale`` is a lower bound of the scale of
+    normalised values, 0 for none; None for an array without any.
     """
 
     low: Tensor
@@ -75,6 +80,7 @@ class KeyStats(NamedTuple):
     names: tuple[str, ...] = ()
     quantiles: tuple[Tensor, ...] = ()
     step: Tensor | None = None
+    min_scale: Tensor | None = None
 
     @property
     def quantile_range(self) -> tuple[Tensor, Tensor]:
@@ -152,6 +158,8 @@ class WindowDataset:
                 hint="collect more, or with less noise",
             )
         self._names = tuple(store.obs_spec.items)
+        self._act_spec, is_delta = store.act_spec, store.act_spec.is_delta
+        self._is_delta = torch.tensor(is_delta, device=device) if any(is_delta) else None
         self._axes = {key: spec.names for key, spec in store.schema.arrays.items()}
         keys = [*(f"obs.{name}" for name in self._names), "act"]
         self._rows = _read_rows(store, episodes, keys, device)
@@ -189,9 +197,12 @@ class WindowDataset:
         past = rows + torch.arange(1 - self.obs_horizon, 1, device=rows.device)
         future = rows + torch.arange(self.horizon, device=rows.device)
         past = torch.maximum(past, self._first[rows])
-        future = torch.minimum(future, self._last[rows])
+        beyond, future = future > self._last[rows], torch.minimum(future, self._last[rows])
         obs = {name: self._rows[f"obs.{name}"][past] for name in self._names}
-        return Batch(obs, act[future])
+        chunk = act[future]
+        if self._is_delta is not None:
+            chunk = chunk.masked_fill(beyond[..., None] & self._is_delta, 0.0)
+        return Batch(obs, chunk)
 
     def batches(self, batch: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Yield each window once, in order or shuffled; the last batch may be short."""
@@ -245,7 +256,7 @@ class WindowDataset:
         found = {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}
         if self._executed is not self._rows["act"] and not relative_to:
             found["act"] = found["act"].widened(self._executed.cpu())
-        found["act"] = found["act"]._replace(step=step)
+        found["act"] = found["act"]._replace(step=step, min_scale=min_delta_scale(self._act_spec))
         return Stats(found, self.digest, relative_to)
 
     def _displacements(self, relative_to: str) -> Tensor:
@@ -253,6 +264,20 @@ class WindowDataset:
         parts = torch.arange(len(self)).split(_ROWS_AT_ONCE)
         windows = (self.windows(rows) for rows in parts)
         return torch.cat([relative_rows(each.obs[relative_to], each.act) for each in windows])
+
+
+def min_delta_scale(spec: ActSpec) -> Tensor | None:
+    """Return the lower bound of an action's scale (A,): a share of the largest change.
+
+    A change of an axis that hardly moves in the data is mostly noise, which its own range or
+    quantiles would amplify. The limits of a change say what is little. Targets and unlimited
+    changes have no bound.
+    """
+    if not (any(spec.is_delta) and spec.low and spec.high):
+        return None
+    half = (torch.tensor(spec.high) - torch.tensor(spec.low)).double() / 2
+    bounded = torch.tensor(spec.is_delta) & half.isfinite()
+    return torch.where(bounded, MIN_DELTA_SHARE * half, 0.0)
 
 
 def _has_column(store: ZarrStore, name: str, expected: TensorSpec, problem: str) -> bool:

@@ -4,6 +4,10 @@
 end. ``standard`` maps mean and standard deviation to 0 and 1. An element that does not vary in the
 data keeps scale 1, which avoids division by zero and amplified noise.
 
+A change of the last command (``ActSpec.reference``) has a scale of at least a tenth of its largest
+change, in every mode. Demonstrations may hardly turn the hand, and turn it far once: its quantiles
+would then put the single turn at hundreds of scales.
+
 ``quantile`` keeps outliers out of the scale, also for few rows; π0-FAST uses it for many
 (arXiv 2501.09747).
 
@@ -297,11 +301,12 @@ def _affine(key: str, mode: str, stats: KeyStats) -> Affine:
     if not all(bool(part.isfinite().all()) for part in (*stats[:4], *stats.quantile_range)):
         raise DataError("statistics are not finite", where=key, hint="verify the dataset")
     shift, scale = _MAPS[mode](stats)
+    least = torch.zeros_like(scale) if stats.min_scale is None else stats.min_scale
     magnitude = torch.maximum(stats.low.abs(), stats.high.abs()).clamp_min(1.0)
-    constant = (stats.high - stats.low) <= CONSTANT * magnitude
+    constant = ((stats.high - stats.low) <= CONSTANT * magnitude) & (least == 0)
     if constant.any():
         _warn_constant(key, constant, stats.names)
-    return Affine(mode, shift, torch.where(constant, 1.0, scale), stats.step)
+    return Affine(mode, shift, torch.where(constant, 1.0, scale).maximum(least), stats.step)
 
 
 def _min_max(stats: KeyStats) -> tuple[Tensor, Tensor]:

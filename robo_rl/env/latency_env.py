@@ -10,16 +10,19 @@ modelled: during deployment, ``sim2real`` skips the actions that are already pas
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, cast
 
 import torch
 from torch import Tensor
 
 from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
+from robo_rl.api.task import DeltaTask, Task
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import PluginError
 from robo_rl.env.message_delay import MessageDelay, delayed_values, fill_history, push_history
+from robo_rl.env.sent_changes import SentChanges
 from robo_rl.env.transitions import where_rows
 
 Obs = dict[str, Tensor]
@@ -30,6 +33,10 @@ class LatencyEnv:
 
     A delay that is no whole number of steps is interpolated linearly between two steps. The first
     observation and action of an episode also stand for all times before it.
+
+    A delta action stands for the command that it leads to, as on a robot, whose node adds the
+    changes up and sends commands: a lost message delays its change and does not lose it. Before
+    the first action there is no change.
 
     Args:
         cfg: See Config.
@@ -63,12 +70,20 @@ class LatencyEnv:
         self._into = MessageDelay(cfg.act_delay, size, dt_s, device, "latency into")
         self._seen: Obs = {}
         self._acts = torch.zeros(size, self._into.depth, self.act_spec.size, device=device)
+        self._changes = SentChanges(self.act_spec, size, device)
         self._idle = torch.ones(size, dtype=torch.bool, device=device)
 
     @property
     def view(self) -> Any:
-        """Return the current state without delay, for scripted demonstrators."""
-        return cast(Any, self.env).view
+        """Return the current state without delay, for scripted demonstrators.
+
+        Its ``ctrl`` is that of the last command sent, from which the next delta action counts.
+        """
+        view, task = cast(Any, self.env).view, self.task
+        if not (self._changes.used and isinstance(task, DeltaTask)):
+            return view
+        under_way = self._changes.under_way(view.ctrl.dtype)
+        return replace(view, ctrl=cast(Task, task).control(view, under_way).to(view.ctrl.dtype))
 
     @property
     def task(self) -> Any:
@@ -109,6 +124,7 @@ class LatencyEnv:
             "into": self._into.snapshot(),
             "seen": {name: value.clone() for name, value in self._seen.items()},
             "acts": self._acts.clone(),
+            "changes": self._changes.snapshot(),
             "idle": self._idle.clone(),
         }
 
@@ -119,6 +135,7 @@ class LatencyEnv:
         self._into.restore(snapshot["into"])
         self._seen = {name: value.clone() for name, value in snapshot["seen"].items()}
         self._acts, self._idle = snapshot["acts"].clone(), snapshot["idle"].clone()
+        self._changes.restore(snapshot["changes"])
         return self._shown()
 
     def close(self) -> None:
@@ -142,10 +159,11 @@ class LatencyEnv:
 
     def _sent(self, act: Tensor) -> Tensor:
         """Return the action that takes effect when act (B, A) is commanded."""
-        first = fill_history(act, self._into.depth)
+        act, before = self._changes.send(act, self._idle)
+        first = push_history(fill_history(before, self._into.depth), act)
         self._acts = where_rows(self._idle, first, push_history(self._acts, act))
         self._idle = torch.zeros_like(self._idle)
-        return delayed_values(self._acts, self._into.advance())
+        return self._changes.receive(delayed_values(self._acts, self._into.advance()))
 
     def _heard(self, step: Step, waits: Tensor) -> Step:
         """Return a step with delayed observations; waiting envs (B,) receive no new messages."""

@@ -12,15 +12,17 @@ A plugin's test calls it::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from robo_rl.api.env import SimView
-from robo_rl.api.task import Demonstrable, Demonstration, Expert, Reset, Task
+from robo_rl.api.task import DeltaTask, Demonstrable, Demonstration, Expert, Reset, Task
 from robo_rl.core.errors import PluginError
 from robo_rl.core.seeding import make_generator
 from robo_rl.env.mujoco.sim_env import SimEnv
@@ -48,6 +50,7 @@ def check_task(make_task: MakeTask, *, episodes: int = 8, min_success: float = 0
     task = make_task()
     scene = check_contract(task, num=_STARTS)
     _check_starts(task, make_task(), scene.model)
+    _check_deltas(task)
     with closing(_env(task, _STARTS)) as env:
         _check_outputs(task, env, scene.model)
         _check_random_actions(task, env)
@@ -131,8 +134,35 @@ def _check_outputs(task: Task, env: SimEnv, model: Any) -> None:
     view = env.view
     act = random_act(task.act_spec, env.num_envs, 1, torch.Generator().manual_seed(0))[:, 0]
     _check_control(task, view, act, model)
+    if task.open_loop:
+        _check_open_loop(task, view, act)
     _require(not bool(task.success(view).any()), "an episode starts with success")
     _require(not bool(task.terminated(view).any()), "an episode starts at its end")
+
+
+def _check_deltas(task: Task) -> None:
+    """Check that changes have limits about 0, and that the task knows what they count from."""
+    spec = task.act_spec
+    if not any(spec.is_delta):
+        return
+    _require(isinstance(task, DeltaTask), "a task with delta actions", "start_ctrl and absolute")
+    _require(bool(spec.low and spec.high), "act_spec: delta actions without limits")
+    for index in (i for i, delta in enumerate(spec.is_delta) if delta):
+        low, high = spec.low[index], spec.high[index]
+        inside = -math.inf < low < 0.0 < high < math.inf
+        _require(inside, f"act_spec: change '{spec.element(index)}'", "low < 0 < high", (low, high))
+    absolute = cast(DeltaTask, task).absolute().act_spec
+    same = absolute.names == spec.names and not any(absolute.is_delta)
+    _require(same, "absolute: act_spec", f"targets of {', '.join(spec.names)}", absolute.reference)
+
+
+def _check_open_loop(task: Task, view: SimView, act: Tensor) -> None:
+    """Check that controls stay the same in another state of the world with the same ctrl."""
+    goal = {name: value.flip(0) for name, value in view.goal.items()}
+    sensors, qpos, qvel = view.sensordata.flip(0), view.qpos.flip(0), view.qvel.flip(0)
+    other = replace(view, qpos=qpos, qvel=qvel, sensordata=sensors, goal=goal)
+    same = torch.equal(task.control(view, act), task.control(other, act))
+    _require(same, "open_loop: control reads more of the view than ctrl")
 
 
 def _check_rows(name: str, value: Tensor, rows: int) -> None:

@@ -6,9 +6,11 @@ the 6 of a pose.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Literal
 
 from robo_rl import ActSpec, ConfigError, ObsSpec, TensorSpec, quat_to_rot6d
+from robo_rl_tasks.deltas import Deltas, HandDeltas, JointDeltas
 from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
 from robo_rl_tasks.kinematics.chain import KinematicChain
 from robo_rl_tasks.kinematics.joints import arm_indices, arm_joints
@@ -19,17 +21,18 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl import CommandAxis, Robot, SimView
+    from robo_rl import CommandAxis, Reset, Robot, SimView
 
 
-Actions = Literal["joints", "pose"]
-"""Type of a task's actions: joint targets, or poses of the end effector."""
+Actions = Literal["joints", "joints_delta", "pose", "pose_delta"]
+"""Actions of the arm: joint targets or poses of the end effector, or changes of the last one."""
 
 
 class ArmTask:
     """Base of arm tasks: targets as actions; joints, gripper and end effector as observations.
 
-    Subclasses add an object and a goal.
+    Subclasses add an object and a goal. The gripper's action is a target in every action space.
+    Changes of the arm are limited to the largest velocity of each joint or axis.
 
     Args:
         robot: A robot with a gripper.
@@ -38,7 +41,8 @@ class ArmTask:
         start_noise: Standard deviation of the arm joints about it at reset, rad.
         holds_m: Width to which the gripper stays closed, without being an action or an
             observation; None where the task moves it.
-        actions: Joint targets, or poses of the end effector for a Cartesian controller.
+        actions: Joint targets, or poses of the end effector for a Cartesian controller, or changes
+            of either, see ``robo_rl_tasks.deltas``.
 
     Raises:
         ConfigError: The robot has no gripper, no end effector axes for pose actions, or ``start``
@@ -64,23 +68,38 @@ class ArmTask:
         self.arm = arm_joints(robot)
         self._finger = next(joint for joint in robot.actuated_joints if joint not in self.arm)
         self._held = None if holds_m is None else self.gripper_pos_for_width(holds_m)
-        self.hand = CartesianController(robot, self.arm, self.dt_s) if actions == "pose" else None
+        by_hand = actions in ("pose", "pose_delta")
+        self.hand = CartesianController(robot, self.arm, self.dt_s) if by_hand else None
         self.open_loop = self.hand is None
-        self.act_spec = act_spec(robot, self._acted_on())
+        acted_on = self._acted_on()
+        self._moves_arm = torch.tensor([axis is not self._finger for _, axis in acted_on])
+        self._absolute_spec = act_spec(robot, acted_on)
+        self._deltas = self._make_deltas() if actions.endswith("_delta") else None
+        self.act_spec = (
+            self._absolute_spec
+            if self._deltas is None
+            else delta_spec(self._absolute_spec, acted_on, self._moves_arm.tolist())
+        )
         self._is_arm = torch.tensor([joint in self.arm for joint in robot.actuated_joints])
         self._start_qpos, self._start_noise = self._start_pose(start), start_noise
         self.obs_spec = ObsSpec(items=self._arm_items() | self._task_items())
 
     def control(self, view: SimView, act: Tensor) -> Tensor:
         """Convert actions to controls; a gripper without an action keeps its width."""
+        act = self._targets(view, act)
         if self.hand is not None:
             arm = self.hand.targets(view.qpos, act[:, : len(self.hand.axes)])
             gripper = act[:, -1] if self._held is None else act.new_tensor(self._held)
             return self._with_gripper(arm, gripper)
         return act if self._held is None else self._with_gripper(act, act.new_tensor(self._held))
 
-    def action(self, arm: Tensor, gripper: Tensor) -> Tensor:
-        """Return the action (B, A) for arm targets (B, M) and, if used, gripper targets (B,)."""
+    def action(self, view: SimView, arm: Tensor, gripper: Tensor) -> Tensor:
+        """Return the action (B, A) for arm targets (B, M) and, if used, gripper targets (B,).
+
+        A delta action is the change from the last command, which may exceed its limits.
+        """
+        if self._deltas is not None:
+            arm = self._deltas.change(self._last(view, arm), arm)
         if self._held is not None:
             return arm
         if self.hand is not None:
@@ -96,6 +115,35 @@ class ArmTask:
         chain = KinematicChain(self.robot, tuple(joint.name for joint in self.arm))
         is_arm = self._is_arm if self._held is None else self._is_arm[self._is_arm]
         return chain.forward(act[:, is_arm.to(act.device)]).pos
+
+    def start_ctrl(self, start: Reset) -> Tensor:
+        """Return the control (n, nu) that rests at start states, see ``DeltaTask``."""
+        columns = [self.robot.joint_names.index(joint.name) for joint in self.robot.actuated_joints]
+        return start.qpos[:, columns]
+
+    def absolute(self) -> ArmTask:
+        """Return the same task with targets as actions, see ``DeltaTask``."""
+        if self._deltas is None:
+            return self
+        other = copy.copy(self)
+        other._deltas, other.act_spec = None, self._absolute_spec
+        return other
+
+    def _targets(self, view: SimView, act: Tensor) -> Tensor:
+        """Return the targets (B, A) of actions (B, A)."""
+        if self._deltas is None:
+            return act
+        targets, moves = act.clone(), self._moves_arm
+        targets[:, moves] = self._deltas.moved(self._last(view, act), act[:, moves])
+        return targets
+
+    def _last(self, view: SimView, like: Tensor) -> Tensor:
+        """Return the last target (B, M) of the arm."""
+        assert self._deltas is not None
+        return self._deltas.last(view.ctrl[:, self._is_arm].to(like.dtype))
+
+    def _make_deltas(self) -> Deltas:
+        return JointDeltas(self.arm) if self.hand is None else HandDeltas(self.hand)
 
     def _acted_on(self) -> Sequence[tuple[str, CommandAxis]]:
         """Return the names and limits of the actions."""
@@ -189,4 +237,20 @@ def act_spec(robot: Robot, acted_on: Sequence[tuple[str, CommandAxis]]) -> ActSp
         low=tuple(axis.low for axis in axes),
         high=tuple(axis.high for axis in axes),
         rate_hz=robot.rates.control_hz,
+    )
+
+
+def delta_spec(
+    spec: ActSpec, acted_on: Sequence[tuple[str, CommandAxis]], delta: Sequence[bool]
+) -> ActSpec:
+    """Return the spec with some actions as changes, each limited by its largest velocity."""
+    steps = [axis.max_velocity / spec.rate_hz for _, axis in acted_on]
+    rows = list(zip(delta, steps, spec.low, spec.high, strict=True))
+    words = ["delta" if each else "absolute" for each in delta]
+    return spec.model_copy(
+        update={
+            "reference": words[0] if len({*words}) == 1 else ",".join(words),
+            "low": tuple(-step if each else low for each, step, low, _ in rows),
+            "high": tuple(step if each else high for each, step, _, high in rows),
+        }
     )

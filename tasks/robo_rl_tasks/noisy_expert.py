@@ -96,7 +96,7 @@ class NoisyExpert:
             self._fresh[:] = False
         act, label, grip = self._targets(view)
         act = act + self._scale * self._tremble.sample()
-        return Demonstration(self._action(act, grip), self._action(label, grip))
+        return Demonstration(self._action(view, act, grip), self._action(view, label, grip))
 
     def _targets(self, view: SimView) -> ArmTargets:
         """Return what the demonstrator wants."""
@@ -107,6 +107,6 @@ class NoisyExpert:
         del view
         self._tremble.reset(ids)
 
-    def _action(self, arm: Tensor, grip: Tensor) -> Tensor:
+    def _action(self, view: SimView, arm: Tensor, grip: Tensor) -> Tensor:
         """Return the action (B, A) for arm targets (B, M) and gripper targets (B,)."""
-        return self._arm_task.action(arm, grip).clamp(self._low, self._high)
+        return self._arm_task.action(view, arm, grip).clamp(self._low, self._high)

@@ -27,7 +27,8 @@ class TabletopConfig(ConfigModel):
         start_joint_pos: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it, rad.
         episode_s: Time limit.
-        actions: Joint targets, or poses of the end effector.
+        actions: Joint targets, poses of the end effector, or changes of the last command of
+            either; see ``robo_rl_tasks.deltas``.
     """
 
     robot: Annotated[Component[Robot], component("robots")] = cast("Component[Robot]", "panda")

@@ -103,3 +103,13 @@ def test_arrays_need_no_torch():
     code = "import sys, numpy as np; from robo_rl.core.rotations import rotvec_to_quat as f"
     code += "\nf(np.ones(3)); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_turn_is_about_fixed_axes_and_is_found_again(kind):
+    """A quarter turn about x, then one about the fixed y: x goes to −z, y to x."""
+    quarter = math.pi / 2
+    first, then = kind(np.array([[quarter, 0, 0]])), kind(np.array([[0, quarter, 0]]))
+    both = rotations.turn_rotvec(first, then)
+    matrix = rotations.quat_to_matrix(rotations.rotvec_to_quat(both))[0]
+    check(matrix, [[0, 1, 0], [0, 0, -1], [-1, 0, 0]])
+    check(rotations.turn_between(first, both), then)

@@ -1,11 +1,20 @@
 import numpy as np
 import pytest
 import torch
-from small_stores import COLUMNS, flat_rows, make_episode, make_store
+from small_stores import (
+    ACT,
+    COLUMNS,
+    OBS,
+    episode_length,
+    flat_rows,
+    make_episode,
+    make_store,
+)
 
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import WindowDataset, typical_step
+from robo_rl.data.store.zarr_store import ZarrStore
 
 TO, H = 3, 4
 
@@ -40,6 +49,20 @@ def test_windows_repeat_the_first_observation_and_the_last_action(store, obs_hor
     assert torch.equal(found.act, act)
     assert found.obs["image"].shape == (len(data), obs_horizon, 2, 2, 3)
     assert found.obs["image"].dtype == torch.uint8
+
+
+def test_beyond_the_end_a_change_is_none_and_a_target_stays(tmp_path):
+    act = ACT.model_copy(update={"reference": "delta,absolute"})
+    store = ZarrStore.create(tmp_path / "delta.zarr", OBS, act, {}, columns=COLUMNS)
+    store.extend(make_episode(index) for index in range(2))
+    _, expected = brute_force(range(2), 1, H)
+    data = WindowDataset(store, 1, H)
+    lengths = [episode_length(index) for index in range(2)]
+    left = torch.cat([torch.arange(length, 0, -1) for length in lengths])
+    beyond = torch.arange(H) >= left[:, None]
+    expected[..., 0][beyond] = 0.0
+    assert beyond.any()
+    assert torch.equal(data.windows(torch.arange(len(data))).act, expected)
 
 
 def test_a_sample_depends_on_its_generator_alone_and_reaches_every_row(store):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.core.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
-from robo_rl.data.dataset import KeyStats, Stats, WindowDataset, _key_stats
+from robo_rl.core.spec import ActSpec
+from robo_rl.data.dataset import KeyStats, Stats, WindowDataset, _key_stats, min_delta_scale
 from robo_rl.data.normalize import FEATURE_LIMIT, MODES, Normalizer, compress
 
 REAL = st.floats(-1e4, 1e4, width=32)
@@ -95,6 +96,35 @@ def test_an_element_whose_quantiles_are_the_same_is_mapped_by_its_range():
     normalizer = quiet(real_stats(rows), {"act": "quantile"})
     y = normalizer.normalize("act", rows.float())
     assert torch.equal(y[[0, 7], 1], torch.tensor([-1.0, 1.0]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_change_is_scaled_by_a_tenth_of_its_limit_at_least(mode):
+    """The first hardly varies but for one turn, the second never does, the third is a target."""
+    spec = ActSpec(
+        shape=(3,),
+        rate_hz=20.0,
+        reference="delta,delta,absolute",
+        low=(-0.05, -0.05, 0.0),
+        high=(0.05, 0.05, 1.0),
+    )
+    rows = torch.zeros(1000, 3)
+    rows[:, 0] = torch.linspace(-1e-4, 1e-4, 1000)
+    rows[5, 0], rows[:, 2] = 0.04, torch.linspace(0.0, 0.02, 1000)
+    stats = _key_stats(rows, ())._replace(min_scale=min_delta_scale(spec))
+    bounded = Normalizer.from_stats(Stats({"act": stats}, ""), {"act": mode}).affine("act").scale
+    free = quiet(real_stats(rows), {"act": mode}).affine("act").scale
+    assert bounded[0] == pytest.approx(max(float(free[0]), 0.005))
+    assert bounded[1] == pytest.approx(0.005)
+    assert bounded[2] == free[2] < 0.1
+
+
+def test_targets_and_unlimited_changes_have_no_least_scale():
+    assert min_delta_scale(ActSpec(shape=(1,), rate_hz=1.0, low=(0.0,), high=(1.0,))) is None
+    endless = ActSpec(
+        shape=(1,), rate_hz=1.0, reference="delta", low=(-math.inf,), high=(math.inf,)
+    )
+    assert min_delta_scale(endless) == torch.zeros(1)
 
 
 def test_quantiles_of_starts_widen_those_of_the_data():

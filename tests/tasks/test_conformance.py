@@ -56,6 +56,25 @@ class _GivesUp(Reach):
         return expert
 
 
+class _LooksAtTheArm(Reach):
+    def control(self, view, act):
+        return torch.lerp(super().control(view, act), view.qpos[:, :8].float(), 0.1)
+
+
+class _ChangesOneWay(Reach):
+    def __init__(self, cfg):
+        super().__init__(cfg.model_copy(update={"actions": "joints_delta"}))
+        self.act_spec = self.act_spec.model_copy(update={"low": (0.0,) * 7})
+
+
+class _ChangesForever(Reach):
+    def __init__(self, cfg):
+        super().__init__(cfg.model_copy(update={"actions": "joints_delta"}))
+
+    def absolute(self):
+        return self
+
+
 @pytest.mark.parametrize(
     ("task", "says"),
     [
@@ -70,6 +89,9 @@ class _GivesUp(Reach):
         (_ActsBeyondTheActuators, "actuators' ranges"),
         (_RewardsPerEnvAndJoint, r"reward .*: reward does not fit; expected \(B,\)"),
         (_GivesUp, "the expert fails"),
+        (_LooksAtTheArm, "reads more of the view than ctrl"),
+        (_ChangesOneWay, "change 'panda_joint1'; expected low < 0 < high"),
+        (_ChangesForever, "absolute: act_spec"),
     ],
 )
 def test_names_the_property_that_does_not_hold(task, says):

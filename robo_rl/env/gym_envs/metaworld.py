@@ -36,6 +36,8 @@ _FRAME = (
 )
 OBS_NAMES = (*_FRAME, *(f"previous_{name}" for name in _FRAME), *(f"goal_{axis}" for axis in _AXES))
 ACT_NAMES = (*(f"hand_d{axis}" for axis in _AXES), "gripper")
+ACT_REFERENCE = "delta,delta,delta,absolute"
+"""The hand is displaced; the gripper's effort is no change of the last one."""
 
 
 class MetaWorldConfig(PoolConfig):
@@ -106,7 +108,8 @@ class MetaWorld(GymEnv):
         self.task_name, self._memory = cfg.task, cfg.noise_correlation
         state = self.obs_spec.items["state"].model_copy(update={"names": OBS_NAMES})
         self.obs_spec = ObsSpec(items={"state": state})
-        self.act_spec = self.act_spec.model_copy(update={"names": ACT_NAMES, "reference": "delta"})
+        said = {"names": ACT_NAMES, "reference": ACT_REFERENCE}
+        self.act_spec = self.act_spec.model_copy(update=said)
 
     @property
     def view(self) -> dict[str, Tensor]:

@@ -65,8 +65,7 @@ class MujocoCpu:
     """A ``Backend`` that also has ``snapshot`` and ``restore``.
 
     Views share memory that is reused: those from ``step`` are valid until the next ``step``, the
-    one from ``view`` until the next ``step``, ``write`` or ``restore``. After ``write`` a world's
-    ctrl is zero.
+    one from ``view`` until the next ``step``, ``write`` or ``restore``.
 
     Automatic reset of diverged worlds is disabled in the model: a diverged world shows non-finite
     numbers or a stopped clock, and never a plausible state at the origin.
@@ -106,11 +105,13 @@ class MujocoCpu:
         qvel: Tensor,
         fields: Mapping[str, Tensor] | None = None,
         mocap: Tensor | None = None,
+        ctrl: Tensor | None = None,
     ) -> None:
         """Set worlds ids (n,) to qpos (n, nq), qvel (n, nv), time 0, and the rest to defaults.
 
         ``fields`` are model fields of these worlds, name → (n, …); other fields keep their values.
-        ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
+        ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies, ``ctrl`` (n, nu) the last
+        control; None for zeros.
         """
         rows, nq, nv = ids.numpy(), self._model.nq, self._model.nv
         if fields:
@@ -120,7 +121,7 @@ class MujocoCpu:
         state[:, 1 + nq : 1 + nq + nv] = qvel.numpy()
         self._state[rows] = state
         self._mocap[rows] = self._still if mocap is None else _flat(mocap.numpy())
-        self._ctrl[rows] = 0.0
+        self._ctrl[rows] = 0.0 if ctrl is None else ctrl.numpy()
         self._sensordata[rows] = self._forward(rows, state)
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:

@@ -30,6 +30,7 @@ from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
 from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
 from robo_rl.env.mujoco.mocap import mocap_poses
+from robo_rl.env.mujoco.start_ctrl import start_ctrl
 from robo_rl.env.mujoco.task_check.check import check_on_backend, demand_finite, finite_rows
 from robo_rl.env.rendering.camera_set import CameraSet
 from robo_rl.env.threads import on_one_thread
@@ -305,7 +306,8 @@ class SimEnv:
             start = start.repeat(copies)
             fields = fields and {k: v.repeat_interleave(copies, 0) for k, v in fields.items()}
         mocap = mocap_poses(self._model, start.goal, len(ids), fields)
-        self._backend.write(ids, start.qpos, start.qvel, fields, **mocap)
+        ctrl = start_ctrl(self.task, start)
+        self._backend.write(ids, start.qpos, start.qvel, fields, **mocap, **ctrl)
         self._elapsed[ids] = 0
         whole = len(ids) == self.num_envs
         if whole:

@@ -58,7 +58,7 @@ class MujocoWarp:
 
     The last view of ``step`` and that of ``view`` share the physics' own memory. They are valid
     until the next ``step``, ``write`` or ``restore``. Earlier views of a ``step`` are copies and
-    stay valid. After ``write`` a world's ctrl is zero.
+    stay valid.
 
     A diverged world shows NaN positions and a stopped clock until it is written. The counters
     ``lost_contacts`` and ``lost_constraints`` are 1 where a buffer overflowed in the control
@@ -123,11 +123,13 @@ class MujocoWarp:
         qvel: Tensor,
         fields: Mapping[str, Tensor] | None = None,
         mocap: Tensor | None = None,
+        ctrl: Tensor | None = None,
     ) -> None:
         """Set worlds ids (n,) to qpos (n, nq), qvel (n, nv), time 0, and the rest to defaults.
 
         ``fields`` are model fields of these worlds, name → (n, …); other fields keep their values.
-        ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
+        ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies, ``ctrl`` (n, nu) the last
+        control; None for zeros.
 
         Raises:
             ConfigError: A field cannot differ by world on this backend.
@@ -140,6 +142,8 @@ class MujocoWarp:
         state.qpos[rows], state.qvel[rows] = qpos, qvel
         if mocap is not None:
             state.place(rows, mocap)
+        if ctrl is not None:
+            state.ctrl[rows] = ctrl.to(state.ctrl)
         self._forward(rows)
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:

@@ -46,7 +46,9 @@ def _actions(policy: DenoisingPolicy, rollout: Rollout) -> tuple[Tensor, Tensor]
     x = rollout.rows(rollout.x)[:ROWS]
     obs = {name: rollout.rows(seen)[:ROWS] for name, seen in rollout.obs.items()}
     chunks = x[:, -1], policy.decode_normalized(obs, x[:, 0])
-    explored, quiet = (policy.to_env(c)[:, : policy.exec_horizon].flatten(0, 1) for c in chunks)
+    explored, quiet = (
+        policy.to_env(obs, c)[:, : policy.exec_horizon].flatten(0, 1) for c in chunks
+    )
     return explored, quiet
 
 

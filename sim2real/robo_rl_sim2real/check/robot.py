@@ -60,7 +60,7 @@ def check_observation(facts: SurveyResult) -> Iterator[CheckResult]:
     first = np.asarray(facts.query(obs, None))[0, 0].astype(np.float64)
     if not np.isfinite(first).all():
         yield failed("first action", "not finite", "the bundle is damaged, or an input absurd")
-    elif facts.runtime.measured.delta_limits is None:
+    else:
         yield from _near(facts, first)
 
 
@@ -121,7 +121,7 @@ def _start(facts: SurveyResult, measured: np.ndarray) -> CheckResult:
 
 
 def _near(facts: SurveyResult, first: np.ndarray) -> Iterator[CheckResult]:
-    """Check that the first target is near the measured pose, as in training."""
+    """Check that the target of the first action is near the measured pose, as in training."""
     limits, names = _limits(facts), facts.runtime.measured.names
     try:
         found = facts.runtime.measured.sample(facts.inbox)
@@ -129,7 +129,9 @@ def _near(facts: SurveyResult, first: np.ndarray) -> Iterator[CheckResult]:
         return
     if found is None:
         return
-    share = np.abs(first - found.pos) / (limits.high - limits.low)
+    deltas = facts.runtime.measured.deltas
+    target = first if deltas is None else deltas.target(found.pos, first)
+    share = np.abs(target - found.pos) / (limits.high - limits.low)
     worst = int(share.argmax())
     text = f"moves {names[worst]} by {100 * share[worst]:.0f} % of its range"
     if share[worst] > _FAR:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import SpecError
+from robo_rl_sim2real.control.commands.deltas import DeltaActions
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, select_by_name
@@ -34,15 +35,15 @@ class Feedback(NamedTuple):
     Args:
         topic: Topic of joint states; empty if no joint is commanded.
         names: (n,) joints and end-effector axes.
-        delta_limits: (low, high), each (n,), if actions are changes of the last target; None if
-            they are targets.
+        deltas: Conversion of actions that are changes of the last target; None if all are
+            targets.
         ee_topic: Topic of the end effector's pose; empty if no end-effector axis is commanded.
         ee_axes: Conversion of the pose to axis values.
     """
 
     topic: str
     names: tuple[str, ...]
-    delta_limits: tuple[Values, Values] | None = None
+    deltas: DeltaActions | None = None
     ee_topic: str = ""
     ee_axes: EePoseAxes = EePoseAxes()
 

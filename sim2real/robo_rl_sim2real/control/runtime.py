@@ -14,6 +14,7 @@ import numpy as np
 
 from robo_rl.core.errors import RoboRlError, SpecError
 from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler
+from robo_rl_sim2real.control.commands.deltas import largest_lead
 from robo_rl_sim2real.control.commands.safety import Command, Reason, Safety, SafetyInput
 from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
@@ -286,9 +287,11 @@ class Runtime:
         return (None, now_s) if due is None else (self._target(due.act), due.basis_s)
 
     def _target(self, act: Values) -> Values:
-        if self.measured.delta_limits is None:
+        if self.measured.deltas is None:
             return act
-        return self.parts.safety.limiter.target + np.clip(act, *self.measured.delta_limits)
+        limiter = self.parts.safety.limiter
+        pos, lead = limiter.motion.pos, largest_lead(limiter.limits)
+        return self.measured.deltas.target(np.clip(limiter.target, pos - lead, pos + lead), act)
 
     def _waits_for_first(self, reason: Reason | None) -> bool:
         """Return whether the only problem is that the policy's first chunk is still missing."""

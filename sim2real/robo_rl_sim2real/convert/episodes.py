@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import DataError, SpecError
+from robo_rl_sim2real.control.commands.deltas import DeltaActions, delta_actions
 from robo_rl_sim2real.convert.bag_reader import BagMessage, BagReader
 from robo_rl_sim2real.convert.control_periods import ControlPeriod
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Inbox, Values
 from robo_rl_sim2real.perception.cameras import CameraPreprocessor
 from robo_rl_sim2real.perception.observer import Frame
@@ -49,8 +51,10 @@ def make_episode_steps(
         DataError: A topic is missing, or a reading has other joints or is not finite.
     """
     before: ControlPeriod | None = None
+    robot = wanted.sources.robot.build()
+    deltas = delta_actions(wanted.contract.act, EePoseAxes.of(robot).names[3:])
     for moment, frame in zip(moments, _frames(bag, wanted, moments), strict=True):
-        act = _act(wanted, moment, before)
+        act = _act(deltas, moment, before)
         before = moment
         if act is None or frame is None or not moment.is_usable:
             continue
@@ -135,14 +139,14 @@ def _show(inbox: Inbox, eye: CameraPreprocessor | None, came: BagMessage) -> Non
 
 
 def _act(
-    wanted: ConversionSpec, moment: ControlPeriod, before: ControlPeriod | None
+    deltas: DeltaActions | None, moment: ControlPeriod, before: ControlPeriod | None
 ) -> Values | None:
     """Return the command as the policy's action, such as a difference for delta actions."""
-    if moment.command is None or wanted.contract.act.reference == "absolute":
+    if moment.command is None or deltas is None:
         return moment.command
     if before is None or before.command is None or before.number + 1 != moment.number:
         return None
-    return moment.command - before.command
+    return deltas.action(before.command, moment.command)
 
 
 def _unbroken(

@@ -16,6 +16,8 @@ from robo_rl.core.rotations import (
     quat_mul,
     quat_to_rotvec,
     rotvec_to_quat,
+    turn_between,
+    turn_rotvec,
     unit_quat,
 )
 from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
@@ -49,10 +51,9 @@ class EePoseAxes(NamedTuple):
 
     def twist(self, numbers: Values, before: Values, dt_s: float) -> Reading:
         """Return the constant velocity that leads from ``before`` to ``numbers`` in ``dt_s``."""
-        turned = quat_mul(rotvec_to_quat(numbers[3:]), quat_conj(rotvec_to_quat(before[3:])))
         fields = {
             "linear": (numbers[:3] - before[:3]) / dt_s,
-            "angular": quat_to_rotvec(turned) / dt_s,
+            "angular": turn_between(before[3:], numbers[3:]) / dt_s,
             "frame": np.asarray(self.frame),
         }
         return Reading(fields, (), 0.0)
@@ -73,9 +74,7 @@ class EePoseAxes(NamedTuple):
     def integrate_twist(self, numbers: Values, twist: Reading, span_s: float) -> Values:
         """Return the values (6,) after motion at a constant velocity for ``span_s``."""
         linear, angular = twist.fields["linear"], twist.fields["angular"]
-        turn = quat_to_rotvec(
-            quat_mul(rotvec_to_quat(angular * span_s), rotvec_to_quat(numbers[3:]))
-        )
+        turn = turn_rotvec(numbers[3:], angular * span_s)
         return np.concatenate([numbers[:3] + linear * span_s, turn])
 
     def check_frame(self, reading: Reading, where: str) -> None:

@@ -184,7 +184,7 @@ def _measured(settings: DeploySettings, robot: Robot, found: CommandSpec) -> Fee
     return Feedback(
         "" if only_hand else settings.joint_states or robot.topics.joint_states,
         found.names,
-        found.delta_limits,
+        found.deltas,
         (settings.ee_pose or robot.topics.ee_pose) if moves_hand else "",
         hand,
     )

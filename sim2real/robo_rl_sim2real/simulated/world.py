@@ -15,7 +15,7 @@ from robo_rl.api.cameras import CameraItem, CameraSettings
 from robo_rl.api.env import Backend, SimView
 from robo_rl.api.renderer import Pending
 from robo_rl.api.robot import Robot
-from robo_rl.api.task import Task
+from robo_rl.api.task import DeltaTask, Task
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive
 from robo_rl.env.mujoco.mocap import mocap_poses
@@ -29,6 +29,7 @@ class SimWorld:
     """A world that advances by ``dt_s`` per step under the last command, until it is reset.
 
     An episode's time starts at its first command, because the commanding node may start later.
+    Commands are targets, also for a task with delta actions: the node adds them up.
 
     Args:
         task: Task with its robot.
@@ -41,6 +42,7 @@ class SimWorld:
     """
 
     def __init__(self, task: Task, backend: Backend, dt_s: float) -> None:
+        task = task.absolute() if isinstance(task, DeltaTask) else task
         scene, self._model = check_on_backend(backend, task)
         step_s = scene.option.timestep
         self._substeps = round(dt_s / step_s)

@@ -87,6 +87,16 @@ class CartesianController:
             joints = (joints + self._step(joints, act[:, :3], wanted)).clamp(self._low, self._high)
         return began + torch.clamp(joints - began, -self._reach, self._reach)
 
+    def forward(self, joints: Tensor) -> Tensor:
+        """Return the pose (B, 6), in the axes of an action, of joint positions (B, J)."""
+        import torch
+
+        self._follow(joints)
+        placed = self._chain.forward(joints)
+        return torch.cat(
+            [placed.pos, matrix_to_rotvec(placed.rot @ quat_to_matrix(self._upright).mT)], dim=-1
+        )
+
     def pose(self, pos: Tensor, quat: Tensor) -> Tensor:
         """Return the action (B, 6) for an end effector at pos (B, 3), quat (B, 4) wxyz."""
         import torch

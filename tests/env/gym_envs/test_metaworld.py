@@ -59,7 +59,8 @@ def test_specs_say_what_is_what(make, capfd):
     state = env.obs_spec.items["state"]
     assert (state.shape, state.names) == ((39,), OBS_NAMES)
     assert len(set(OBS_NAMES)) == 39
-    assert (env.act_spec.names, env.act_spec.reference) == (ACT_NAMES, "delta")
+    assert env.act_spec.names == ACT_NAMES
+    assert env.act_spec.is_delta == (True, True, True, False)
     assert (env.act_spec.low, env.act_spec.high) == ((-1.0,) * 4, (1.0,) * 4)
     assert env.dt_s == pytest.approx(0.0125)
     assert env.max_episode_steps == 200

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_limits import JOINTS, excess
+from small_limits import JOINTS, excess, limits
 from small_robot import HORIZON, NAMES, TOPIC, Bench, SlowPolicy, contract, wave
 
+from robo_rl_sim2real.control.commands.deltas import largest_lead
 from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.control.inference import InferenceRequest
 from robo_rl_sim2real.control.runtime import Runtime, TickOutput
@@ -104,6 +105,38 @@ def test_relative_actions_are_changes_of_the_last_command():
     bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.001), relative=True).begin()
     bench.run(60)
     np.testing.assert_allclose(np.diff(bench.sent[-20:], axis=0), 0.001, atol=1e-6)
+
+
+def test_changes_count_from_where_a_hold_came_to_rest():
+    """The robot holds for a second, in which nothing adds up, and goes on from there."""
+    act = np.full((HORIZON, JOINTS), 0.001)
+    bench = Bench(lambda tick: act, relative=True, max_hold_s=60.0).begin()
+    bench.run(60)
+    bench.run(50, silent=True)
+    assert bench.runtime.state is State.HOLDING
+    rest = bench.sent[-1]
+    np.testing.assert_allclose(bench.sent[-10:], np.tile(rest, (10, 1)), atol=1e-9)
+    outputs = bench.run(20)
+    assert outputs[-1].state is State.RUNNING
+    after = np.stack(bench.sent[-20:]) - rest
+    assert (np.diff(after, axis=0) >= -1e-9).all()
+    assert after.max() <= 20 * 0.001 + 1e-6
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+
+
+def test_changes_faster_than_the_robot_do_not_pile_up():
+    """Ten times full speed for a second; then the robot stops within its braking distance."""
+    far = 10 * limits().velocity.max() * limits().dt_s
+    acts = {"now": far}
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), acts["now"]), lag=1.0, relative=True)
+    bench.begin().run(12)
+    acts["now"] = 0.0
+    bench.run(HORIZON)
+    lead = bench.runtime.parts.safety.limiter.target - bench.sent[-1]
+    assert (lead <= largest_lead(bench.limits) + far + 1e-9).all()
+    bench.run(100)
+    assert (np.stack(bench.sent) <= bench.limits.high + 1e-9).all()
+    assert np.abs(bench.sent[-1] - bench.sent[-2]).max() < 1e-9
 
 
 def test_a_loop_that_stalled_goes_on_from_standstill():

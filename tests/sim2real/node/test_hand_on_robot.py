@@ -17,7 +17,7 @@ from small_limits import excess
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.cli.main import main
 from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import load
+from robo_rl.config.registry import component, load
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.check.check_result import CheckResult, Severity
 from robo_rl_sim2real.check.survey import survey
@@ -150,6 +150,30 @@ def test_a_node_drives_it(tmp_path: Path, lab: Lab, kind: str):
     assert lab.robot.world.joint_positions()["panda_finger_joint1"] == pytest.approx(0.02, abs=2e-3)
     assert excess(np.stack(sent), node.runtime.parts.safety.limits) < 1e-6
     node.close()
+
+
+def test_a_node_adds_up_what_a_policy_of_changes_wants(tmp_path: Path):
+    """The robot of a task of changes takes targets; the policy's contract is that task's."""
+    lab = Lab("pose_delta")
+    spec = component("tasks").make({"name": "lift_cube", "actions": "pose_delta"}).build().act_spec
+    change = np.array([0.0, 0.002, -0.001, 0.0, 0.0, 0.004, 0.02])
+    fields = {"low": spec.low, "high": spec.high, "reference": spec.reference}
+    bundle = make_hand_bundle(tmp_path / "bundle", ROBOT, change, **fields)
+    settings = settings_of(command={"kind": "pose", "exclusive": False})
+    node = Node(settings, bundle, Loopback(lab.bus), clock=lab.clock)
+    lab.drive(node, WATCHED)
+    node.request("activate")
+    outputs = lab.drive(node, 50)
+    assert node.runtime.state is State.RUNNING
+    sent = np.stack([output.command.pos for output in outputs if output.command is not None])
+    steps = np.diff(sent[-20:], axis=0)
+    np.testing.assert_allclose(steps[:, [1, 2, 5]], np.tile(change[[1, 2, 5]], (19, 1)), atol=1e-5)
+    np.testing.assert_allclose(sent[-1, 6], 0.02, atol=1e-6)
+    moved = HAND.numbers(lab.said[-1], "/ee_pose")
+    np.testing.assert_allclose(moved[[1, 2]], sent[-1, [1, 2]], atol=0.01)
+    assert excess(sent, node.runtime.parts.safety.limits) < 1e-6
+    node.close()
+    lab.close()
 
 
 def test_a_pose_in_another_frame_is_no_reading(tmp_path: Path, lab: Lab):

@@ -23,6 +23,7 @@ from robo_rl.core.spec import ActSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.mujoco.mocap import demand_placeable, goal_problems, mocap_poses
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
+from robo_rl.env.mujoco.start_ctrl import demand_start_ctrl
 from robo_rl.env.mujoco.task_check.members import check_members
 from robo_rl.env.mujoco.task_check.problems import Problems, RowChecks
 
@@ -67,15 +68,17 @@ def check_contract(
 
 
 def check_on_backend(backend: Backend, task: Task) -> CompiledScene:
-    """Check the task on states of a backend, and that the backend places its mocap bodies.
+    """Check the task on states of a backend, and that the backend can start its episodes.
 
     Raises:
-        PluginError: As ``check_contract``, or the backend cannot place them.
+        PluginError: As ``check_contract``, or the backend cannot place its mocap bodies or takes
+            no control before the first.
     """
     # A backend without a dtype computes in MuJoCo's own precision.
     dtype = getattr(backend, "dtype", torch.float64)
     scene = check_contract(task, device=backend.device, dtype=dtype)
     demand_placeable(scene.model, backend)
+    demand_start_ctrl(task, backend)
     return scene
 
 

@@ -5,6 +5,7 @@ Shapes: n actions, in the order of the contract.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from robo_rl.core.errors import BundleError
 from robo_rl.core.spec import ActSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl_sim2real.control.commands.braking import Limits
+from robo_rl_sim2real.control.commands.deltas import DeltaActions, delta_actions
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 
 
 class CommandSpec(NamedTuple):
@@ -26,7 +29,7 @@ class CommandSpec(NamedTuple):
         names: Names of joints, as in joint states, and of end-effector axes.
         limits: Limits of the commands.
         home: (n,) home pose.
-        delta_limits: (low, high), each (n,), if actions are changes of the last target; else None.
+        deltas: Conversion of actions that are changes of the last target; None without any.
         tracks_command: (n,) bool, all but the gripper, which stops at the object that it holds.
         units: (n,) ``"m"`` or ``"rad"``.
     """
@@ -34,7 +37,7 @@ class CommandSpec(NamedTuple):
     names: tuple[str, ...]
     limits: Limits
     home: np.ndarray
-    delta_limits: tuple[np.ndarray, np.ndarray] | None
+    deltas: DeltaActions | None
     tracks_command: np.ndarray
     units: tuple[str, ...]
 
@@ -59,7 +62,7 @@ def command_spec(contract: Contract, robot: Robot) -> CommandSpec:
         tuple(joint.name for joint in joints),
         _limits(joints, 1.0 / contract.act.rate_hz),
         np.array([joint.home for joint in joints]),
-        _change(contract.act),
+        delta_actions(contract.act, EePoseAxes.of(robot).names[3:]),
         np.array([name != gripper for name in contract.act.names]),
         tuple(joint.unit for joint in joints),
     )
@@ -79,24 +82,19 @@ def mismatches(contract: Contract, robot: Robot, joints: tuple[CommandAxis, ...]
         "act unit": (act.unit, _unit(act.unit, joints)),
         "act rate_hz": (act.rate_hz, robot.rates.control_hz),
     }
-    if act.reference == "absolute":
-        pairs["act low"] = act.low, tuple(joint.low for joint in joints)
-        pairs["act high"] = act.high, tuple(joint.high for joint in joints)
+    pairs["act low"] = act.low, _expected(act, act.low, [joint.low for joint in joints])
+    pairs["act high"] = act.high, _expected(act, act.high, [joint.high for joint in joints])
     return [Mismatch(field, *pair) for field, pair in pairs.items() if not _same(*pair)]
 
 
-def _change(act: ActSpec) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the limits of delta actions; None for absolute actions.
-
-    Raises:
-        BundleError: Actions of another reference, or deltas without limits.
-    """
-    if act.reference == "absolute":
-        return None
-    if act.reference != "delta" or not (act.low and act.high):
-        found = f"'{act.reference}' from {act.low} to {act.high}"
-        raise BundleError("act reference", expected="absolute, or delta with limits", found=found)
-    return np.array(act.low), np.array(act.high)
+def _expected(
+    act: ActSpec, bounds: tuple[float, ...], joints: Sequence[float]
+) -> tuple[float, ...]:
+    """Return the limits of the joints; changes have limits of their own."""
+    if not all(act.is_delta) and len(bounds) != len(joints):
+        return tuple(joints)
+    pairs = zip(act.is_delta, bounds, joints, strict=True) if bounds else ()
+    return tuple(own if delta else joint for delta, own, joint in pairs)
 
 
 def _joints(act: ActSpec, robot: Robot) -> tuple[CommandAxis, ...]:

@@ -64,9 +64,9 @@ def test_what_differs_is_refused_and_named(change, message):
 def test_changes_have_limits_of_their_own():
     small = (0.05,) * len(ARM)
     found = command_spec(bundle(reference="delta", low=tuple(-x for x in small), high=small), PANDA)
-    assert found.delta_limits is not None
-    assert found.delta_limits[1].tolist() == list(small)
-    assert command_spec(bundle(), PANDA).delta_limits is None
+    assert found.deltas is not None
+    assert found.deltas.high.tolist() == list(small)
+    assert command_spec(bundle(), PANDA).deltas is None
 
 
 def test_another_robot_is_refused_before_anything_moves():
