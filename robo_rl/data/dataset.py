@@ -250,7 +250,8 @@ class WindowDataset:
                 for absolute actions.
         """
         floating = {k: rows.cpu() for k, rows in self._rows.items() if rows.is_floating_point()}
-        step = typical_step(floating["act"], self._last.cpu())
+        changes = None if self._is_delta is None else self._is_delta.cpu()
+        step = typical_step(floating["act"], self._last.cpu(), changes)
         if relative_to:
             floating["act"] = self._displacements(relative_to).cpu()
         found = {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}
@@ -333,23 +334,28 @@ def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
     return KeyStats(low, high, rows.mean(dim=0), std, names, _quantiles(rows))
 
 
-def typical_step(rows: Tensor, last: Tensor) -> Tensor | None:
+def typical_step(rows: Tensor, last: Tensor, is_delta: Tensor | None = None) -> Tensor | None:
     """Return the typical change of each element in one control step, float64, (*row shape).
 
     It is √3 times the root mean square of x[t+1] − x[t] within episodes: the half range of a
     uniform law with that root mean square. Delta actions of the same data would be normalised by
-    about this range. A gripper that jumps in few rows does not count with its whole jump.
+    about this range. A gripper that jumps in few rows does not count with its whole jump. For an
+    element that is a change already, the change is its value.
 
     Args:
         rows: (N, *row shape), of all episodes.
         last: (N,) int64, the last row of each row's episode.
+        is_delta: (*row shape) bool, elements that are changes of the last command; None for none.
 
     Returns:
         The change; None if no episode has two rows.
     """
-    change = rows.double().diff(dim=0)[last[1:] == last[:-1]]
+    goes_on = last[1:] == last[:-1]
+    change = rows.double().diff(dim=0)[goes_on]
     if not len(change):
         return None
+    if is_delta is not None:
+        change = torch.where(is_delta, rows.double()[1:][goes_on], change)
     return (3.0 * change.square().mean(dim=0)).sqrt()
 
 

@@ -181,3 +181,9 @@ def test_the_typical_step_is_within_episodes_and_by_element():
     wanted = [0.1 * 3**0.5, 2.0 * (3 / 200) ** 0.5]  # one jump in 200 changes
     assert found.tolist() == pytest.approx(wanted, rel=1e-4)
     assert typical_step(rows[:2], torch.tensor([0, 1])) is None
+
+
+def test_the_step_of_an_element_that_is_a_change_is_its_own_size():
+    rows, last = torch.tensor([[0.0, 2.0], [1.0, 2.0], [2.0, 2.0]]), torch.tensor([2, 2, 2])
+    step = typical_step(rows, last, torch.tensor([False, True]))
+    torch.testing.assert_close(step, 3.0**0.5 * torch.tensor([1.0, 2.0]).double())

@@ -30,7 +30,7 @@ def describe_exploration(policy: DenoisingPolicy, rollout: Rollout, task: object
         task: Task of the env; None without one.
     """
     explored, quiet = _actions(policy, rollout)
-    if isinstance(task, CommandsHand):
+    if isinstance(task, CommandsHand) and not any(policy.act_spec.is_delta):
         hand = task.commanded_hand_pos(explored) - task.commanded_hand_pos(quiet)
         moved = f"the hand by {1e3 * hand.square().sum(dim=-1).mean().sqrt():.3g} mm"
     else:
@@ -46,10 +46,8 @@ def _actions(policy: DenoisingPolicy, rollout: Rollout) -> tuple[Tensor, Tensor]
     x = rollout.rows(rollout.x)[:ROWS]
     obs = {name: rollout.rows(seen)[:ROWS] for name, seen in rollout.obs.items()}
     chunks = x[:, -1], policy.decode_normalized(obs, x[:, 0])
-    explored, quiet = (
-        policy.to_env(obs, c)[:, : policy.exec_horizon].flatten(0, 1) for c in chunks
-    )
-    return explored, quiet
+    explored, quiet = (policy.to_env(obs, chunk)[:, : policy.exec_horizon] for chunk in chunks)
+    return explored.flatten(0, 1), quiet.flatten(0, 1)
 
 
 def _rms(x: Tensor) -> Tensor:
