@@ -27,8 +27,8 @@ class InputScaling(Protocol):
         """Map name → (B, To, …) to flattened network inputs (B, O)."""
         ...
 
-    def normalize(self, key: str, x: Tensor) -> Tensor:
-        """Map physical units to network units."""
+    def act_limits(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Return limits (A,) of actions in network units."""
         ...
 
 

@@ -84,6 +84,6 @@ class TimeAwareNormalizer(nn.Module):
         seen = self.normalizer.features(obs, self.names)
         return torch.cat([seen, time.to(seen)], dim=-1)
 
-    def normalize(self, key: str, x: Tensor) -> Tensor:
-        """Normalize as the policy's normaliser."""
-        return self.normalizer.normalize(key, x)
+    def act_limits(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Return limits (A,) of actions as the policy's normaliser."""
+        return self.normalizer.act_limits(low, high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -22,8 +23,8 @@ FIELDS = {"minibatch": 32, "critic": {"hidden": [16]}, "epochs": 1, "critic_epoc
 def learner(algo: type[Ppo] | type[Nft], generator: torch.Generator, warmup: int) -> OnPolicy:
     fields = {"name": "flow_ode"} if algo is Nft else {"name": "flow_noise"}
     policy = make_policy("flow_noise", 4, sampler=fields).float()
-    cfg = {**FIELDS, "warmup_updates": warmup}
-    return algo(algo.Config.model_validate(cfg), policy, ROWS, generator)
+    cfg: Any = algo.Config.model_validate({**FIELDS, "warmup_updates": warmup})
+    return algo(cfg, policy, ROWS, generator)
 
 
 def rollout(policy: DenoisingPolicy, generator: torch.Generator, seed: int) -> Rollout:

@@ -1,5 +1,8 @@
 """reach: conformance, rewards worked by hand, and its demonstrator."""
 
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import mujoco
