@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from contextlib import closing
 from math import floor
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robo_rl.api.env import VecEnv
 from robo_rl.api.task import Demonstrable
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import PluginError
+from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.episode_recorder import (
     EpisodeRecorder,
     Episodes,
+    num_successes,
     open_stage_store,
     record_waves,
     success_share,
@@ -43,16 +44,28 @@ class CollectDemonstrations(Stage):
         The demonstrator defines the meaning of the noise. For the tasks of robo-rl, 0 is its best
         and 1 mostly fails. For Meta-World it is a standard deviation (``ScriptedExpert``). In a
         fraction ``expert_fraction`` of the waves, evenly spread, the noise is 0.
+
+        With ``successes`` the stage ends with the last of that many successful episodes. An expert
+        that fails often then makes more attempts, at most ``episodes``.
         """
 
         episodes: int = Field(default=50, ge=1)
-        """Number of episodes."""
+        """Number of episodes; with ``successes`` the largest."""
+        successes: int = Field(default=0, ge=0)
+        """Number of successful episodes that ends the stage; 0 records all episodes."""
         noise: float = Field(default=0.2, ge=0.0, le=1.0)
         """Noise of the demonstrator."""
         num_envs: int = Field(default=50, ge=1)
         """Envs that are stepped at once."""
         expert_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
         """Fraction of the waves in which the demonstrator has no noise."""
+
+        @model_validator(mode="after")
+        def _successes_fit(self) -> Self:
+            if self.successes > self.episodes:
+                problem = f"{self.successes} of {self.episodes} episodes cannot succeed"
+                raise ValueError(f"successes: {problem}; raise episodes")
+            return self
 
         def noise_of(self, wave: int) -> float:
             """Return the demonstrator's noise in a wave."""
@@ -70,6 +83,7 @@ class CollectDemonstrations(Stage):
 
         Raises:
             PluginError: Neither env nor task has an expert, or no world survives its first step.
+            DataError: Too few of the episodes succeed.
         """
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
@@ -79,7 +93,9 @@ class CollectDemonstrations(Stage):
                 store,
                 self.cfg.episodes,
                 lambda wave: self._wave(env, brings, context.seed, wave),
+                successes=self.cfg.successes,
             )
+        self._demand_successes(store)
         return self._report(store)
 
     def _wave(self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int) -> Episodes:
@@ -101,9 +117,19 @@ class CollectDemonstrations(Stage):
             raise PluginError("under the expert every world is lost at its first step")
         return episodes
 
+    def _demand_successes(self, store: ZarrStore) -> None:
+        good, total = num_successes(store), len(store.episodes)
+        if good < self.cfg.successes:
+            raise DataError(
+                "too few demonstrations succeed",
+                where=store.path,
+                expected=f"successes: {self.cfg.successes}",
+                found=f"{good} of {total} episodes",
+                hint="raise episodes, or lower noise or successes, in the stage's config",
+            )
+
     def _report(self, store: ZarrStore) -> Report:
-        good = sum(bool(record.success) for record in store.episodes)
-        total = len(store.episodes)
+        good, total = num_successes(store), len(store.episodes)
         return Report(
             "collect",
             numbers={
