@@ -105,6 +105,10 @@ class MetaWorld(GymEnv):
         self.obs_spec = ObsSpec(items={"state": state})
         self.act_spec = self.act_spec.model_copy(update={"names": ACT_NAMES, "reference": "delta"})
 
+    def rest(self, envs: Tensor) -> None:
+        """Let envs rest until the next reset, since each has its own random stream."""
+        self._resting = envs.numpy().copy()
+
     @property
     def view(self) -> dict[str, Tensor]:
         """Return the current observation of every env, for the demonstrator."""
