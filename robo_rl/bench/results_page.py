@@ -9,7 +9,7 @@ from pathlib import Path
 
 from robo_rl.bench.reporting.plot import figure
 from robo_rl.bench.reporting.remarks import remarks
-from robo_rl.bench.reporting.tables import Table
+from robo_rl.bench.reporting.table import Table
 from robo_rl.bench.results.time_to_threshold import AXES
 from robo_rl.bench.runner.suite_runner import SuiteRunner
 from robo_rl.bench.suite.curves import Point

@@ -7,7 +7,7 @@ executed ones (E ≤ H), A act_dim, To frames of observation history.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -56,6 +56,19 @@ class ChunkStep(NamedTuple):
     def success(self) -> Tensor:
         """Return whether any executed step succeeded, (B,) bool."""
         return successes(self.metrics, self.terminated)
+
+
+@runtime_checkable
+class Restable(Protocol):
+    """An env whose members may pause, while the others step exactly as they would without it."""
+
+    def rest(self, envs: Tensor) -> None:
+        """Do not step envs (B,) bool until the next reset; their steps are invalid.
+
+        Args:
+            envs: Envs whose episode has ended. They stay at the first observation of the next.
+        """
+        ...
 
 
 class ChunkEnv:
@@ -120,6 +133,11 @@ class ChunkEnv:
             total.add(step, successor, self.gamma)
             self._history = self._after(step, successor)
         return total.result(self._history)
+
+    def rest(self, envs: Tensor) -> None:
+        """Let envs (B,) bool rest until the next reset, if the env can; see ``Restable``."""
+        if isinstance(self.env, Restable):
+            self.env.rest(envs)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the env and the observation history.

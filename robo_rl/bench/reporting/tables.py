@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from robo_rl.bench.reporting.floor_tables import floor_tables
 from robo_rl.bench.reporting.pilot_table import HEADER, pilot_rows
 from robo_rl.bench.reporting.revisions import CellName, revisions_by_cell, row_revisions
+from robo_rl.bench.reporting.table import Table
 from robo_rl.bench.suite.formatting import (
     NOTHING,
     format_number,
@@ -22,14 +24,6 @@ Numbers = Mapping[str, Any]
 ONE = {"reached": 1, "of": 1}
 
 
-class Table(NamedTuple):
-    """Title, column names, and rows of text."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-
 def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[Table]:
     """Return all tables of a summary that have rows.
 
@@ -41,6 +35,7 @@ def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[T
         _gates(summary),
         _times(summary, report),
         _over_tasks(summary, report, methods),
+        *floor_tables(summary, report, methods),
         _ratios(summary, report),
         _verdicts(summary, report),
         Table(

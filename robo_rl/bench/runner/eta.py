@@ -12,12 +12,15 @@ START_S = 5.0
 """Approximate start-up time of a run in s, before its first stage."""
 
 
+_ANY = ""
+
+
 class EtaEstimator:
     """Medians over kept cells of the same task and method, else of the method, else of all.
 
     Before that of all, a pilot has the median of the method that it belongs to.
 
-    Shared stages count once per task and seed.
+    Shared stages count once per task and seed; medians over the same task, else over all.
 
     Args:
         kept: All kept cells, also those of other settings.
@@ -33,7 +36,8 @@ class EtaEstimator:
         """Add a kept cell."""
         for group in _groups(kept.key):
             self._seconds.setdefault(group, []).append(START_S + kept.seconds)
-        self._shared.setdefault(kept.task, []).append(kept.shared_seconds)
+        for task in (kept.task, _ANY):
+            self._shared.setdefault(task, []).append(kept.shared_seconds)
 
     def seconds(self, key: CellKey) -> float | None:
         """Return the duration of one cell in s; None if unknown."""
@@ -57,8 +61,12 @@ class EtaEstimator:
         """
         each = [self.seconds(key) for key in keys]
         known = [seconds for seconds in each if seconds is not None]
-        shared = sum(median(self._shared[task]) for task, _ in lots if task in self._shared)
+        shared = sum(self._shared_seconds(task) for task, _ in lots)
         return (sum(known) + shared) / jobs if len(known) == len(each) else None
+
+    def _shared_seconds(self, task: str) -> float:
+        """Return the duration of a task's shared stages in s; 0 if nothing is kept."""
+        return median(self._shared.get(task) or self._shared.get(_ANY) or [0.0])
 
 
 def _groups(key: CellKey) -> list[tuple[str, ...]]:

@@ -8,7 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from robo_rl.bench.reporting.tables import Table, tables
+from robo_rl.bench.reporting.table import Table
+from robo_rl.bench.reporting.tables import tables
 from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.pilot_choices import PilotChoices, choose_settings, with_choices
 from robo_rl.bench.results.run_conditions import RunConditions, describe_machine
@@ -87,8 +88,7 @@ class SuiteRunner:
         self.part: Suite = self.plan.suite
         self.kept: dict[CellKey, CellRecord] = self.results.read()
         self.cells: dict[CellKey, Cell] = self.plan.cells(self._seeds(), self.kept)
-        known = _published(folders, self.name, self.plan)
-        self.estimate = EtaEstimator({**known, **self.kept}.values())
+        self.estimate = EtaEstimator(self._timed(folders))
         self._all_seeds = True
 
     def select(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
@@ -109,6 +109,14 @@ class SuiteRunner:
         seeds = self._seeds() if self._all_seeds else self.part.seeds
         further = cell_keys(self.part, [seed for seed in seeds if seed not in self.part.seeds])
         return own + [key for key in further if key in self.kept and key in self.cells]
+
+    def _timed(self, folders: BenchFolders) -> list[CellRecord]:
+        """Return the cells whose times are known: kept, published, or else of ``timed_like``."""
+        own = {**_published(folders, self.name, self.plan), **self.kept}
+        like = self.plan.suite.timed_like
+        if not own and like and folders.published is not None:
+            own = Results(folders.published, like).read()
+        return list(own.values())
 
     def _seeds(self) -> list[int]:
         """Return the suite's seeds, then further seeds of kept cells."""

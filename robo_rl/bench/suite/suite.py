@@ -4,7 +4,7 @@ A file in ``configs/suite/`` holds the key ``suite`` beside its bases:
 
     base: [policy/flow]                  # the experiment that all cells start from …
     experiment: {stages: {…}}            # … and what the suite changes of it
-    tasks: {push: {env: {…}}}            # label → overrides
+    tasks: {push: {env: {…}}}            # label → overrides, or names alone: [push-v3, reach-v3]
     methods: {default: {}, dppo: method/dppo, other: {base: [method/dppo], stages: {…}}}
     cells: {push: {dppo: {…}}}           # overrides of one task under one method
     seeds: [0, 1, 2]
@@ -24,6 +24,9 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.train.evaluation.evaluate import Measure as Name
+
+TASK_KEY = "env.task"
+"""Key that a list of tasks overrides by default."""
 
 Curve = Literal["training", "eval"]
 """Curve of training episodes, or of evaluations during training."""
@@ -114,6 +117,10 @@ class ReportConfig(ConfigModel):
     """Stages with seconds that are added to the curve's."""
     degradation_threshold: float = Field(default=0.05, gt=0.0)
     """Drop of success that counts as degradation."""
+    floor: float | None = Field(default=None, gt=0.0, le=1.0)
+    """Success below which tasks are listed, beside mean and worst task; null for no list."""
+    causes: dict[str, str] = Field(default_factory=dict)
+    """Task → cause of its success below the floor, for that list."""
     ratios: dict[str, TimeRatioConfig] = Field(default_factory=dict)
     """Name → ratio of two methods' times to report."""
     sequential: SequentialTestConfig = SequentialTestConfig()
@@ -140,7 +147,11 @@ class Suite(ConfigModel):
     experiment: dict[str, Any] = Field(default_factory=dict)
     """Overrides that all cells share."""
     tasks: dict[Label, Any] = Field(min_length=1)
-    """Label → overrides of a task."""
+    """Label → overrides of a task; or a list of values of ``task_key``, each its own label."""
+    task_key: str = TASK_KEY
+    """Dotted key that a list of ``tasks`` overrides."""
+    timed_like: str = ""
+    """Suite whose kept cells estimate durations, as long as none of this suite is kept."""
     methods: dict[Label, Any] = Field(min_length=1)
     """Label → overrides of a method."""
     cells: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -172,6 +183,10 @@ class Suite(ConfigModel):
             yield from unknown_label(
                 "report.reference", "method", self.report.reference, self.methods
             )
+        for task in self.report.causes:
+            yield from unknown_label("report.causes", "task", task, self.tasks)
+        if self.report.floor is not None and not self.report.score_measure.is_rate:
+            yield f"report.floor: of success, but report.measure is '{self.report.measure}'"
         for name, ratio in self.report.ratios.items():
             for method in (ratio.fast, ratio.slow):
                 yield from unknown_label(f"report.ratios.{name}", "method", method, self.methods)

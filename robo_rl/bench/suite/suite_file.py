@@ -8,7 +8,8 @@ from typing import cast
 from robo_rl.bench.suite.config_layers import empty_layer, expand_layer
 from robo_rl.bench.suite.pilots import blank_settings
 from robo_rl.bench.suite.plan import FOLDER, SuitePlan
-from robo_rl.bench.suite.suite import Suite
+from robo_rl.bench.suite.suite import TASK_KEY, Suite
+from robo_rl.bench.suite.task_list import expand_task_list
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.merge import merge
 from robo_rl.config.models import ConfigModel, ConfigTree, validate
@@ -43,7 +44,7 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> SuitePlan:
     whole = dict(cast("dict[str, YamlNode]", merge(tree, of_suite).value))
     if FOLDER not in whole or not isinstance(whole[FOLDER].value, dict):
         raise ConfigError("is no suite", where=tree.origin, expected="a key 'suite'")
-    section = whole.pop(FOLDER)
+    section = expand_task_list(whole.pop(FOLDER), TASK_KEY)
     own = _own(section)
     experiment = expand_layer(section.value.get("experiment", empty_layer()))
     return SuitePlan(

@@ -12,6 +12,7 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import Field
 
 from robo_rl.api.env import check_groups
@@ -27,6 +28,7 @@ from robo_rl.env.workers.pooled_env import PooledEnv, env_seed
 from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from robo_rl.api.env import Step
@@ -110,6 +112,7 @@ class GymEnv(PooledEnv[GymPool]):
             start_timeout_s=cfg.start_timeout_s,
         )
         super().__init__(pool, num_envs)
+        self._resting: NDArray[np.bool_] = np.zeros(num_envs, dtype=np.bool_)
         self.dt_s, self.max_episode_steps = pool.world.dt_s, pool.world.max_episode_steps
         self.obs_spec, self.act_spec = _obs_spec(pool.world), _act_spec(pool.world)
 
@@ -136,7 +139,7 @@ class GymEnv(PooledEnv[GymPool]):
             PluginError: An env raised and needs a reset, or its worker keeps dying.
         """
         self._check(act)
-        self._pool.write_act(act.detach().cpu().numpy())
+        self._pool.write_act(act.detach().cpu().numpy(), self._resting)
         before, self._obs = self._obs, {}  # after an error below, the envs need a reset
         lost = self._pool.command("rollout", steps=act.shape[1])
         block = self._pool.block(act.shape[1])
@@ -146,6 +149,10 @@ class GymEnv(PooledEnv[GymPool]):
         result = block_steps(block, before)
         self._obs = result[-1].obs
         return result
+
+    def _reset(self, seeds: list[int] | None) -> dict[str, Tensor]:
+        self._resting[:] = False
+        return super()._reset(seeds)
 
     def _check(self, act: Tensor) -> None:
         self._demand_reset()

@@ -111,6 +111,10 @@ class MetaWorld(GymEnv):
         said = {"names": ACT_NAMES, "reference": ACT_REFERENCE}
         self.act_spec = self.act_spec.model_copy(update=said)
 
+    def rest(self, envs: Tensor) -> None:
+        """Let envs rest until the next reset, since each has its own random stream."""
+        self._resting = envs.numpy().copy()
+
     @property
     def view(self) -> dict[str, Tensor]:
         """Return the current observation of every env, for the demonstrator."""

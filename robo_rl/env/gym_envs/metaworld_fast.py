@@ -7,7 +7,8 @@ repeated computations in Python take most of the time. This module omits
   random draws and body positions of that run have an effect.
 - the same frames in the second run, if they start from the same state as at a previous reset. The
   cached result is copied.
-- the forces after a step, unless the task queries contacts.
+- the forces after a step, unless success depends on contacts. In all other tasks, only the entry
+  ``grasp_success`` of the info does, and it is always 0.
 - look-ups by name, tests of rotation matrices, and arrays in place of single numbers.
 
 The tests compare the results with the original classes. This module changes Meta-World's classes
@@ -29,6 +30,9 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from robo_rl.env.gym_envs.metaworld_fast_math import use_fast_math
 
 _mj: Any = _mujoco  # its type stubs are incomplete
+_CONTACT_DECIDES = "SawyerStickPushEnvV3"
+"""The only task that succeeds by contact; other tasks tell contacts in ``grasp_success`` alone."""
+
 _HAND_DOWN = np.array([1.0, 0.0, 1.0, 0.0])  # quaternion of the mocap body that the hand follows
 
 
@@ -36,12 +40,18 @@ _HAND_DOWN = np.array([1.0, 0.0, 1.0, 0.0])  # quaternion of the mocap body that
 def use_fast_methods(cls: Any) -> None:
     """Replace the slow methods of a goal-observable env class, except those its task defines."""
     task = cls.__mro__[1]
-    for name, method in _METHODS.items():
-        if getattr(task, name) is getattr(SawyerXYZEnv, name):
-            setattr(cls, name, method)
+    for name in _METHODS.keys() - own_methods(task):
+        setattr(cls, name, _METHODS[name])
+    if task.__name__ != _CONTACT_DECIDES:
+        cls.touching_main_object = False
     cls._initialize_simulation = _initialise(task)
     cls._reset_hand = _reset_hand(task)
     use_fast_math(task.__module__)
+
+
+def own_methods(task: Any) -> list[str]:
+    """Return the methods that a task's class defines itself, which therefore stay as slow."""
+    return [name for name in _METHODS if getattr(task, name) is not getattr(SawyerXYZEnv, name)]
 
 
 class _Handles:

@@ -158,8 +158,8 @@ class GymPool(WorkerPool[GymWorker]):
         spawn = partial(GymWorker, request, start_timeout_s, step_timeout_s)
         super().__init__(_where(request), num_envs, num_workers, spawn)
 
-    def write_act(self, act: Any) -> None:
-        """Write actions (B, T, A), a numpy array, to shared memory.
+    def write_act(self, act: Any, resting: Any) -> None:
+        """Write actions (B, T, A), and which envs rest (B,), numpy arrays, to shared memory.
 
         Raises:
             DeviceError: There is not enough memory for T steps.
@@ -168,6 +168,7 @@ class GymPool(WorkerPool[GymWorker]):
         for worker, ids in zip(self._workers, self.ids, strict=True):
             worker.reserve(steps)
             worker.arrays["act"][:, :steps] = act[ids.start : ids.stop]
+            worker.arrays["resting"][:] = resting[ids.start : ids.stop]
 
     def block(self, steps: int) -> Block:
         """Return a copy of the workers' output of a rollout; see ``steps``."""

@@ -33,7 +33,7 @@ def copy_block(parts: Sequence[Arrays], steps: int) -> Block:
     for name in parts[0]:
         if name.startswith("reset_obs."):
             block[name] = torch.from_numpy(np.concatenate([part[name] for part in parts]))
-        elif name not in ("act", "progress", "seq"):
+        elif name not in ("act", "resting", "progress", "seq"):
             rows = [part[name][:steps] for part in parts]
             block[name] = torch.from_numpy(np.concatenate(rows, axis=1))
     block["worker_restarts"] = torch.zeros_like(block["rew"])

@@ -131,10 +131,21 @@ class EnvGroup:
 
     def _rollout(self, steps: int) -> None:
         for i, env in enumerate(self._envs):
+            if self._arrays["resting"][i]:
+                self._skip(i, steps)
+                continue
             for t in range(steps):
                 if self._step(t, i, env):
                     self._start_episode(i, env)
                     break
+
+    def _skip(self, i: int, steps: int) -> None:
+        """Write invalid steps of env i, which keeps its first observation."""
+        arrays = self._arrays
+        for name in ("rew", "success", "terminated", "truncated", "valid"):
+            arrays[name][:steps, i] = 0
+        for name in self.interface.obs:
+            arrays[f"next_obs.{name}"][:steps, i] = arrays[f"reset_obs.{name}"][i]
 
     def _step(self, t: int, i: int, env: Any) -> bool:
         """Step env i; return whether its episode ended, also by a non-finite value."""

@@ -54,12 +54,14 @@ class EnvInterface:
 def shared_fields(interface: EnvInterface, envs: int, steps: int) -> Fields:
     """Return name → (shape, dtype) of all arrays that a worker of so many envs shares.
 
-    ``act`` (B, T, A); ``next_obs.<name>`` (T, B, …), the true successors; ``reset_obs.<name>`` (B,
-    …), the first observation of an env's newest episode; ``rew``, ``success``, ``terminated``,
-    ``truncated``, ``valid`` (T, B); ``progress`` (1,), which the worker increments with every env
-    step and reset; ``seq`` (1,), the number of the command that wrote all others.
+    ``act`` (B, T, A); ``resting`` (B,), whether an env is not stepped; ``next_obs.<name>`` (T, B,
+    …), the true successors; ``reset_obs.<name>`` (B, …), the first observation of an env's newest
+    episode; ``rew``, ``success``, ``terminated``, ``truncated``, ``valid`` (T, B); ``progress``
+    (1,), which the worker increments with every env step and reset; ``seq`` (1,), the number of the
+    command that wrote all others.
     """
     found: Fields = {"act": ((envs, steps, interface.act_dim), "float32")}
+    found["resting"] = ((envs,), "bool")
     for name, (shape, dtype) in interface.obs.items():
         found[f"next_obs.{name}"] = ((steps, envs, *shape), dtype)
         found[f"reset_obs.{name}"] = ((envs, *shape), dtype)

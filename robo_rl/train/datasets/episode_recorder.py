@@ -6,8 +6,10 @@ seed depends only on its index, so a resumed recording equals an uninterrupted o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -53,34 +55,58 @@ def open_stage_store(
 
 def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:
     """Return the success rate of the episodes from ``after`` on, in the format of reports."""
-    total = len(store.episodes) - after
-    good = sum(bool(record.success) for record in store.episodes[after:])
+    total, good = len(store.episodes) - after, num_successes(store, after)
     low, high = wilson(good, total)
     return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
 
 
+def num_successes(store: ZarrStore, after: int = 0) -> int:
+    """Return the number of successful episodes from ``after`` on."""
+    return sum(bool(record.success) for record in store.episodes[after:])
+
+
 def record_waves(
-    store: ZarrStore, episodes: int, wave_of: Callable[[int], Episodes], *, after: int = 0
+    store: ZarrStore,
+    episodes: int,
+    wave_of: Callable[[int], Episodes],
+    *,
+    after: int = 0,
+    successes: int = 0,
 ) -> None:
-    """Fill a store up to a number of episodes.
+    """Fill a store up to a number of episodes, or up to the last of a number of successes.
 
     Args:
         store: Store, possibly with some of the episodes.
-        episodes: Number of episodes from waves.
+        episodes: Largest number of episodes from waves.
         wave_of: Index of a wave → its episodes, at least one, in the order of their envs.
         after: Number of leading episodes that are not from waves.
+        successes: Number of successful episodes from waves that suffices; 0 for no such end.
 
     Raises:
         Interrupted: A signal arrived; the episodes of all finished waves are in the store.
     """
     wave, first = _next(store, after)
+    enough = successes or math.inf
     with Progress(episodes, "record", "episodes") as progress, between_updates() as pause:
-        while (missing := episodes + after - len(store.episodes)) > 0:
+        while (missing := episodes + after - len(store.episodes)) > 0 and (
+            lacking := enough - num_successes(store, after)
+        ) > 0:
             new = [each for each in wave_of(wave) if each["meta"]["env"] >= first][:missing]
+            new = _until_success(new, lacking)
             done = len(store.episodes) - after + len(new)
             pause.checkpoint(partial(store.extend, new), due=True, kept=f"{done:,} episodes")
             progress.update(done)
             wave, first = wave + 1, 0
+
+
+def _until_success(episodes: Episodes, number: float) -> Episodes:
+    """Return the episodes up to the one with which ``number`` of them succeed, or all."""
+    counts = accumulate(bool(each["success"]) for each in episodes)
+    return [
+        each
+        for each, count in zip(episodes, counts, strict=True)
+        if count - bool(each["success"]) < number
+    ]
 
 
 def _next(store: ZarrStore, after: int) -> tuple[int, int]:

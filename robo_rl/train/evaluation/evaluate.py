@@ -6,6 +6,7 @@ Shapes: N episodes, B envs, To history, H horizon, A act_dim.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -183,20 +184,21 @@ def evaluate(
         progress: Called with the number of finished episodes.
     """
     waves: list[_Wave] = []
+    full, rest = divmod(protocol.episodes, protocol.num_envs)
     done = 0
-    while done < protocol.episodes:
-        wave = len(waves)
-        num_envs = min(protocol.num_envs, protocol.episodes - done)
+    for num_envs, number in ((protocol.num_envs, full), (rest, min(rest, 1))):
+        if not number:
+            continue
         env = ChunkEnv(
             make_env(num_envs), obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0
         )
-        generator = make_generator("eval-noise", protocol.seed, wave, device=env.device)
-        try:
-            waves.append(_whole_wave(act, env, derive("eval", protocol.seed, wave), generator))
-        finally:
-            env.close()
-        done += num_envs
-        progress(done)
+        with closing(env):
+            for _ in range(number):
+                wave = len(waves)
+                noise = make_generator("eval-noise", protocol.seed, wave, device=env.device)
+                waves.append(_whole_wave(act, env, derive("eval", protocol.seed, wave), noise))
+                done += num_envs
+                progress(done)
     success, returns, lengths, lost, _ = (torch.cat(column) for column in zip(*waves, strict=True))
     measure, number = protocol.measure, int(lost.sum())
     return EvalResult(success, returns, lengths, protocol_hash, measure=measure, lost=number)
@@ -228,7 +230,7 @@ def _whole_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) 
 
 @torch.no_grad()
 def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) -> _Wave:
-    """Run one episode in every env; finished envs are stepped, uncounted, until all have ended."""
+    """Run one episode in every env; what finished envs do until all have ended is not counted."""
     obs = env.reset(seed)
     running = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
     success = torch.zeros_like(running)
@@ -243,5 +245,6 @@ def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) ->
         lost |= running & step.lost
         died |= running & (step.metrics.get("worker_restarts", returns * 0.0) > 0)
         running &= ~(step.terminated | step.truncated)
+        env.rest(~running)
         obs = step.obs
     return _Wave(*(each.cpu() for each in (success, returns, lengths, lost, died)))

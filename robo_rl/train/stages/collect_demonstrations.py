@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from contextlib import closing
 from math import floor
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.api.env import Step, VecEnv
 from robo_rl.api.task import Demonstrable, Demonstration
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import PluginError
+from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import EXECUTED
@@ -25,6 +25,7 @@ from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.episode_recorder import (
     EpisodeRecorder,
     Episodes,
+    num_successes,
     open_stage_store,
     record_waves,
     success_share,
@@ -48,10 +49,15 @@ class CollectDemonstrations(Stage):
         and 1 mostly fails. For Meta-World and Gymnasium-Robotics it is a standard deviation
         (``ScriptedExpert``). In a fraction ``expert_fraction`` of the waves, evenly spread, the
         noise is 0.
+
+        With ``successes`` the stage ends with the last of that many successful episodes. An expert
+        that fails often then makes more attempts, at most ``episodes``.
         """
 
         episodes: int = Field(default=50, ge=1)
-        """Number of episodes."""
+        """Number of episodes; with ``successes`` the largest."""
+        successes: int = Field(default=0, ge=0)
+        """Number of successful episodes that ends the stage; 0 records all episodes."""
         noise: float = Field(default=0.2, ge=0.0, le=1.0)
         """Noise of the demonstrator."""
         num_envs: int = Field(default=50, ge=1)
@@ -60,6 +66,13 @@ class CollectDemonstrations(Stage):
         """Action of a row. ``label`` has no noise; the executed action is then a further column."""
         expert_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
         """Fraction of the waves in which the demonstrator has no noise."""
+
+        @model_validator(mode="after")
+        def _successes_fit(self) -> Self:
+            if self.successes > self.episodes:
+                problem = f"{self.successes} of {self.episodes} episodes cannot succeed"
+                raise ValueError(f"successes: {problem}; raise episodes")
+            return self
 
         def noise_of(self, wave: int) -> float:
             """Return the demonstrator's noise in a wave."""
@@ -77,6 +90,7 @@ class CollectDemonstrations(Stage):
 
         Raises:
             PluginError: Neither env nor task has an expert, or no world survives its first step.
+            DataError: Too few of the episodes succeed.
         """
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
@@ -87,7 +101,9 @@ class CollectDemonstrations(Stage):
                 store,
                 self.cfg.episodes,
                 lambda wave: self._wave(env, brings, context.seed, wave),
+                successes=self.cfg.successes,
             )
+            self._demand_successes(store)
             displaceable = is_displaceable(env)
         gain = label_gain(context.experiment.make_env, context.seed) if displaceable else None
         return self._report(store, {} if gain is None else {"label_gain": gain})
@@ -125,9 +141,19 @@ class CollectDemonstrations(Stage):
         else:
             recorder.record_step(obs, shown.label, step, **{EXECUTED: shown.act})
 
+    def _demand_successes(self, store: ZarrStore) -> None:
+        good, total = num_successes(store), len(store.episodes)
+        if good < self.cfg.successes:
+            raise DataError(
+                "too few demonstrations succeed",
+                where=store.path,
+                expected=f"successes: {self.cfg.successes}",
+                found=f"{good} of {total} episodes",
+                hint="raise episodes, or lower noise or successes, in the stage's config",
+            )
+
     def _report(self, store: ZarrStore, gain: dict[str, Any]) -> Report:
-        good = sum(bool(record.success) for record in store.episodes)
-        total = len(store.episodes)
+        good, total = num_successes(store), len(store.episodes)
         return Report(
             "collect",
             numbers={

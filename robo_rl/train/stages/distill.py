@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -144,16 +146,17 @@ class _Run(Stateful):
 
     def train(self, folder: Path) -> float:
         """Train the remaining rounds, with checkpoints in ``folder``; return the mean loss."""
-        means = take_steps(
-            folder,
-            "distil",
-            self.cfg.rounds * self.cfg.steps,
-            self,
-            self.generator,
-            self.step,
-            checkpoint_every=self.cfg.steps,
-            log_every=LOG_EVERY,
-        )
+        with ExitStack() as self._open:
+            means = take_steps(
+                folder,
+                "distil",
+                self.cfg.rounds * self.cfg.steps,
+                self,
+                self.generator,
+                self.step,
+                checkpoint_every=self.cfg.steps,
+                log_every=LOG_EVERY,
+            )
         return means["loss"]
 
     def step(self) -> dict[str, Tensor]:
@@ -169,21 +172,26 @@ class _Run(Stateful):
         """Add the states that this round's policy visits."""
         policy = self.teacher if self.trainer.done == 0 else self.trainer.ema.module
         number = self.trainer.done // self.cfg.steps
-        env = ChunkEnv(
-            self.context.experiment.make_env(self.cfg.num_envs, policy.device),
-            obs_horizon=policy.obs_horizon,
-            exec_horizon=policy.exec_horizon,
-            gamma=1.0,
-        )
-        obs = env.reset(derive("distill", self.context.seed, number))
+        env, obs = self._env, self._env.reset(derive("distill", self.context.seed, number))
         seen: list[dict[str, Tensor]] = [self.visited] if self.visited else []
         for _ in range(self.cfg.decisions):
             seen.append(obs)
             step = env.step(policy.act(obs, self.generator))
             self.env_steps += int(step.num_exec.sum())
             obs = step.obs
-        env.close()
         self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
+
+    @cached_property
+    def _env(self) -> ChunkEnv:
+        """The env of all rounds; ``train`` closes it."""
+        teacher = self.teacher
+        env = ChunkEnv(
+            self.context.experiment.make_env(self.cfg.num_envs, teacher.device),
+            obs_horizon=teacher.obs_horizon,
+            exec_horizon=teacher.exec_horizon,
+            gamma=1.0,
+        )
+        return self._open.enter_context(closing(env))
 
     def _loaded(self) -> None:
         device = self.teacher.device

@@ -36,3 +36,8 @@ def test_what_is_shared_counts_once_where_it_is_to_be_made(methods: str, seeds: 
 def test_nothing_is_told_of_a_suite_of_which_nothing_is_known():
     assert EtaEstimator([]).total(keys("ab", 2), set(), jobs=1) is None
     assert EtaEstimator([]).total([], set(), jobs=1) == 0.0
+
+
+def test_stages_that_an_unknown_task_shares_take_what_those_of_the_others_take():
+    total = EtaEstimator([kept("near", "a", 0)]).total(keys("a", 1, "far"), {("far", 0)}, jobs=1)
+    assert total == pytest.approx(START_S + OWN + SHARED)

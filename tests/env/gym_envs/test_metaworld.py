@@ -96,6 +96,27 @@ def test_an_episode_depends_on_its_seed_alone(make):
 
 
 @installed
+def test_envs_that_rest_change_nothing_for_the_others(make):
+    def run(env, resting):
+        env.reset(3)
+        env.rollout(torch.zeros(5, 4, 4))  # the time limit ends every episode
+        if resting is not None:
+            env.rest(resting)
+        return env.rollout(torch.linspace(-1, 1, 5 * 3 * 4).reshape(5, 3, 4))
+
+    env = make("push-v3", 5, max_episode_steps=4)
+    resting = torch.tensor([True, False, False, True, False])
+    whole, part = run(env, None), run(env, resting)
+    for expected, found in zip(whole, part, strict=True):
+        assert torch.equal(found.valid, ~resting)
+        assert torch.equal(found.rew[~resting], expected.rew[~resting])
+        assert torch.equal(found.obs["state"][~resting], expected.obs["state"][~resting])
+        assert torch.equal(found.obs["state"][resting], part[0].obs["state"][resting])
+        assert not (found.terminated | found.truncated)[resting].any()
+    assert run(env, None)[0].valid.all(), "a reset did not end the rest"
+
+
+@installed
 def test_goals_are_drawn_anew_in_every_reset(make):
     env = make("reach-v3", 20, max_episode_steps=2)
     goals = [env.reset(0)["state"][:, -3:]]

@@ -196,7 +196,7 @@ def test_another_seed_gives_other_starts():
 
 def test_waves_are_cut_to_the_episodes_and_envs_are_closed():
     _, levels, envs = run(1.0)
-    assert [env.num_envs for env in envs] == [10, 10, 5]
+    assert [env.num_envs for env in envs] == [10, 5]
     assert all(env.closed for env in envs)
     assert not torch.equal(levels[:10], levels[10:20])
 

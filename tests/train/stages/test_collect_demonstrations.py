@@ -9,11 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.api.task import Demonstration
-from robo_rl.core.errors import PluginError
+from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.pipeline.stage import Context
@@ -198,6 +199,22 @@ def _cut(tmp_path: Path, first: int, lost: dict[int, int]) -> None:
         obs = {"pos": rows.pop("obs.pos")}
         said = {"success": record.success, "seed": record.seed, "meta": record.meta}
         store.append({"obs": obs, **rows, **said})
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_it_ends_with_the_last_of_the_wanted_successes(tmp_path: Path, first: int):
+    collect(tmp_path / "whole", 9)
+    _cut(tmp_path, first, {})
+    store = collect(tmp_path / "parts", 9, successes=3)
+    assert places(store) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    assert places(collect(tmp_path / "parts", 9, successes=3)) == places(store)
+
+
+def test_successes_that_are_out_of_reach_are_refused(tmp_path: Path):
+    with pytest.raises(DataError, match=r"expected successes: 5, found 4 of 8 episodes"):
+        collect(tmp_path, episodes=8, successes=5)
+    with pytest.raises(ValidationError, match="3 of 2 episodes cannot succeed"):
+        CollectDemonstrations.Config(episodes=2, successes=3)
 
 
 def test_an_expert_that_loses_every_world_at_once_is_refused(tmp_path: Path):
