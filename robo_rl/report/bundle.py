@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Manifest
-from robo_rl.core.spec import TensorSpec
+from robo_rl.core.spec import ActSpec, TensorSpec
 from robo_rl.report.html import Html, el, join
 
 
@@ -90,7 +90,7 @@ def _contract(manifest: Manifest) -> Html:
         f"{contract.policy} for {contract.task} on {contract.robot}: "
         f"observation history {contract.obs_horizon}, chunks of {contract.horizon} actions, "
         f"{contract.exec_horizon} of them executed at {contract.act.rate_hz:g} Hz, "
-        f"denoising steps {contract.num_steps}; actions are {contract.act.reference}."
+        f"denoising steps {contract.num_steps}; actions are {_reference(contract.act)}."
     )
     table = el("div", el("table", head, *rows), cls="wide")
     body = el("details", el("summary", "What a robot must offer"), table)
@@ -134,3 +134,14 @@ def _period_us(manifest: Manifest) -> float:
 
 def _microseconds(value: float) -> str:
     return f"{value:.0f} µs" if value < 1e4 else f"{value / 1e3:.0f} ms"
+
+
+def _reference(act: ActSpec) -> str:
+    """Return the reference of the actions in words; the one of most elements comes first."""
+    common = max(act.references, key=act.references.count)
+    others = [
+        f"{act.element(index)} {word}"
+        for index, word in enumerate(act.references)
+        if word != common
+    ]
+    return common + (f", {', '.join(others)}" if others else "")

@@ -194,3 +194,31 @@ def test_what_cannot_be_is_refused():
     env.reset(0)
     with pytest.raises(PluginError, match="no snapshot"):
         env.snapshot()
+
+
+def test_changes_under_way_are_late_and_counted_by_who_acts_on_the_view():
+    """Two steps late: the arm's command lacks two changes that the view's command has."""
+    task = component("tasks").make({"name": "reach", "actions": "joints_delta"})
+    late = {"latency_s": [0.1, 0.1]}
+    env = LatencyEnv(validate_strict({"act_delay": late}, LatencyEnv.Config), task.build(), 2)
+    env.reset(0)
+    start, change = env.view.ctrl[:, :7].clone(), torch.full((2, 7), 0.01)
+    for _ in range(5):
+        env.step(change)
+    torch.testing.assert_close(env.env.view.ctrl[:, :7] - start, 3 * change.double())
+    torch.testing.assert_close(env.view.ctrl[:, :7] - start, 5 * change.double())
+    snapshot = env.snapshot()
+    for _ in range(2):
+        env.step(0 * change)
+    torch.testing.assert_close(env.env.view.ctrl[:, :7] - start, 5 * change.double())
+    env.restore(snapshot)
+    env.step(0 * change)
+    torch.testing.assert_close(env.env.view.ctrl[:, :7] - start, 4 * change.double())
+    env.close()
+
+
+def test_it_conforms_with_changes():
+    task = component("tasks").make({"name": "reach", "actions": "pose_delta"})
+    cfg = validate_strict({"obs_delay": SLOW, "act_delay": SLOW}, LatencyEnv.Config)
+    check_vec_env(lambda num_envs: LatencyEnv(cfg, task.build(), num_envs))
+    check_branchable(lambda num_envs: LatencyEnv(cfg, task.build(), num_envs))

@@ -69,6 +69,18 @@ def test_changes_have_limits_of_their_own():
     assert command_spec(bundle(), PANDA).deltas is None
 
 
+def test_a_gripper_with_targets_keeps_the_robots_limits_beside_changes_of_the_arm():
+    """The gripper comes first here; what it may be told is compared, changes are not."""
+    reference = "absolute" + ",delta" * 7
+    small = (0.04,) + (0.05,) * 7
+    low = (0.0,) + (-0.05,) * 7
+    found = command_spec(bundle(reference=reference, low=low, high=small), PANDA)
+    assert found.deltas is not None
+    assert found.deltas.is_delta.tolist() == [False] + [True] * 7
+    with pytest.raises(BundleError, match="act high: expected"):
+        command_spec(bundle(reference=reference, low=low, high=(0.08, *small[1:])), PANDA)
+
+
 def test_another_robot_is_refused_before_anything_moves():
     with pytest.raises(BundleError, match="no actuator"):
         command_spec(bundle(), load("robots", "so101"))
