@@ -57,6 +57,7 @@ class PushExpertConfig(NoisyExpertConfig):
     """
 
     joint_noise_rad: float = Field(default=0.015, ge=0)
+    """Standard deviation of the joint noise at noise 1, in rad."""
     push_height_m: float = 0.008
     travel_height_m: float = 0.045
     low_m: float = 0.016
