@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from robo_rl_tasks.arm import ArmTask
 
 _LENGTHS_M = (0, 1, 2, 3, 5, 7, 10, 14, 20, 27, 36, 48, 62, 80, 100, 125, 150)  # in mm
-_BEHIND_M, _INSIDE_M = 0.01, 0.02
-"""A peg this far behind the approach point, or this deep inside the T, may still push."""
+_INSIDE_M = 0.02
+"""Depth of a pushing peg inside the T's outline, up to which it is in the corridor."""
 
 
 class PushExpertConfig(NoisyExpertConfig):
@@ -37,18 +37,20 @@ class PushExpertConfig(NoisyExpertConfig):
     Args:
         push_height_m: Height of the peg's tip above the table during a push.
         travel_height_m: Height of the peg's tip above the table between pushes.
-        low_m: Height of the peg's tip below which it may push.
+        tee_height_m: Height above which the peg passes over the T.
+        clearance_m: Height above the T at which the peg travels at full speed.
+        low_m: Height of the peg's tip below which it pushes; at twice the height it does not.
         approach_gap_m: Distance from the T at which the peg descends.
-        above_m: Distance from the approach point within which the peg descends from the height of
-            travel.
-        funnel: Growth of that distance per metre of descent.
-        lateral_m: Largest distance of a pushing peg from the contact's normal.
+        near_m: Distance from a contact's corridor within which the peg is low.
+        far_m: Distance from it beyond which the peg is high.
+        lateral_m: Distance from the corridor's axis up to which the peg pushes with its full depth;
+            at three times the distance it is back at the approach point.
         push_depth_m: Largest depth of the set point inside the T; a larger depth pushes faster.
         push_bias_m: Depth beyond the length of the push, which overcomes friction at its end.
         lead_m: Largest distance of the set point from the end effector, which sets the speed.
         travel_cost: Cost of a metre to another contact, in metres of misalignment.
         switch_m: Length that is added to each way to another contact.
-        near_m: Misalignment below which the cost of travel falls in proportion to it.
+        aligned_m: Misalignment below which the cost of travel falls in proportion to it.
         friction_units: ρ in units of the T.
         rotation_scale_m: Length that is equivalent to a radian of misalignment.
         perception_noise_m: Standard deviation of the T's seen position at noise 1, per axis.
@@ -59,18 +61,20 @@ class PushExpertConfig(NoisyExpertConfig):
     joint_noise_rad: float = Field(default=0.015, ge=0)
     """Standard deviation of the joint noise at noise 1, in rad."""
     push_height_m: float = 0.008
-    travel_height_m: float = 0.045
-    low_m: float = 0.016
-    approach_gap_m: float = 0.015
-    above_m: float = 0.008
-    funnel: float = 0.5
-    lateral_m: float = 0.008
+    travel_height_m: float = 0.055
+    tee_height_m: float = 0.03
+    clearance_m: float = 0.008
+    low_m: float = 0.012
+    approach_gap_m: float = 0.025
+    near_m: float = 0.004
+    far_m: float = 0.03
+    lateral_m: float = 0.006
     push_depth_m: float = 0.012
     push_bias_m: float = 0.003
     lead_m: float = 0.03
     travel_cost: float = 0.1
     switch_m: float = 0.05
-    near_m: float = 0.03
+    aligned_m: float = 0.03
     friction_units: float = 1.7
     rotation_scale_m: float = 0.05
     perception_noise_m: float = 0.01
@@ -98,15 +102,15 @@ class _Choice(NamedTuple):
     Args:
         point: (B, 2) on the outline.
         normal: (B, 2), inward.
-        ready: (B,) bool, the peg may push there now.
-        travel: (B,) distance of the peg from the approach point, m.
+        away: (B,) distance of the peg from the contact's corridor, m.
+        lateral: (B,) distance of the peg from the corridor's axis, m.
         length: (B,) of the best push, m.
     """
 
     point: Tensor
     normal: Tensor
-    ready: Tensor
-    travel: Tensor
+    away: Tensor
+    lateral: Tensor
     length: Tensor
 
 
@@ -174,47 +178,59 @@ class PushExpert(NoisyExpert):
         return self._controller.targets(view.qpos, wanted)
 
     def _waypoint(self, pose: Tensor, target: Tensor, hand: Tensor) -> Tensor:
-        """Return where the end effector (B, 3) goes: up, to a contact, down, or through it."""
+        """Return where the end effector (B, 3) goes, a continuous function for one contact.
+
+        Far from the contact's corridor the peg travels high, and it waits for its height. The
+        nearer it is, the lower it goes, and in the corridor it pushes.
+        """
         import torch
 
         cfg, sizes = self._cfg, self._sizes
         peg = rotate_planar(-pose[:, 2], hand[:, :2] - pose[:, :2])
         height = hand[:, 2] - sizes.peg_length_m
-        best = self._choose(pose, target, peg, height)
-        descent = (cfg.travel_height_m - height).clamp(min=0)
-        above = best.travel < cfg.above_m + cfg.funnel * descent
-        rises = ~best.ready & ~above & (height < cfg.travel_height_m - cfg.above_m)
+        best = self._choose(pose, target, peg)
+        far = _ramp(best.away, cfg.near_m, cfg.far_m)
+        clear = _ramp(height, cfg.tee_height_m, cfg.tee_height_m + cfg.clearance_m)
+        pushes = (1 - _ramp(best.lateral, cfg.lateral_m, 3 * cfg.lateral_m)) * (
+            1 - _ramp(height, cfg.low_m, 2 * cfg.low_m)
+        )
         depth = (best.length + cfg.push_bias_m).clamp(max=cfg.push_depth_m)
-        into = torch.where(best.ready, depth, -cfg.approach_gap_m) - sizes.peg_radius_m
-        spot = torch.where(rises[:, None], peg, best.point + best.normal * into[:, None])
-        tip = torch.where(best.ready | above, cfg.push_height_m, cfg.travel_height_m)
+        into = pushes * (depth + cfg.approach_gap_m) - cfg.approach_gap_m - sizes.peg_radius_m
+        spot = best.point + best.normal * into[:, None]
+        spot = peg + (1 - far * (1 - clear))[:, None] * (spot - peg)
+        tip = cfg.push_height_m + far * (cfg.travel_height_m - cfg.push_height_m)
         planar = pose[:, :2] + rotate_planar(pose[:, 2], spot)
         return torch.cat([planar, (tip + sizes.peg_length_m)[:, None]], dim=-1)
 
-    def _choose(self, pose: Tensor, target: Tensor, peg: Tensor, height: Tensor) -> _Choice:
-        """Return the best contact for the peg (B, 2), in axes of the T, at a height (B,)."""
-        import torch
-
+    def _choose(self, pose: Tensor, target: Tensor, peg: Tensor) -> _Choice:
+        """Return the best contact for a peg (B, 2) in axes of the T."""
         cfg, (point, normal) = self._cfg, self._contacts
         after = poses_after_push(pose, self._twist, self._lengths)
         apart = misalignment(after, target[:, None, None], cfg.rotation_scale_m).sqrt()
         best = apart.min(dim=-1)
-        ready = self._ready(peg, height)
-        behind = point - normal * (self._sizes.peg_radius_m + cfg.approach_gap_m)
-        travel = (peg[:, None] - behind).norm(dim=-1)
+        away, lateral = self._corridors(peg)
         now = misalignment(pose, target, cfg.rotation_scale_m).sqrt()[:, None]
-        way = cfg.travel_cost * (travel + cfg.switch_m) * (now / cfg.near_m).clamp(max=1.0)
-        chosen = (best.values + torch.where(ready, 0.0, way)).argmin(dim=-1, keepdim=True)
-        ready, travel, length = (
-            each.gather(1, chosen)[:, 0] for each in (ready, travel, self._lengths[best.indices])
+        way = away + cfg.switch_m * _ramp(away, 0.0, cfg.far_m)
+        cost = best.values + cfg.travel_cost * way * (now / cfg.aligned_m).clamp(max=1.0)
+        chosen = cost.argmin(dim=-1, keepdim=True)
+        away, lateral, length = (
+            each.gather(1, chosen)[:, 0] for each in (away, lateral, self._lengths[best.indices])
         )
-        return _Choice(point[chosen[:, 0]], normal[chosen[:, 0]], ready, travel, length)
+        return _Choice(point[chosen[:, 0]], normal[chosen[:, 0]], away, lateral, length)
 
-    def _ready(self, peg: Tensor, height: Tensor) -> Tensor:
-        """Return whether a peg (B, 2) at a height (B,) may push at each contact, (B, C) bool."""
+    def _corridors(self, peg: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the distances of a peg (B, 2) from each corridor and from its axis, (B, C) each.
+
+        A corridor is the line from a contact's approach point to the depth of a push.
+        """
         cfg, (point, normal) = self._cfg, self._contacts
         gap = peg[:, None] - point
         along = (gap * normal).sum(-1) + self._sizes.peg_radius_m
         lateral = (gap[..., 0] * normal[:, 1] - gap[..., 1] * normal[:, 0]).abs()
-        reaches = (along < _INSIDE_M) & (along > -cfg.approach_gap_m - _BEHIND_M)
-        return (height < cfg.low_m)[:, None] & (lateral < cfg.lateral_m) & reaches
+        beyond = along - along.clamp(-cfg.approach_gap_m, _INSIDE_M)
+        return (lateral.square() + beyond.square()).sqrt(), lateral
+
+
+def _ramp(x: Tensor, low: float, high: float) -> Tensor:
+    """Return 0 up to ``low``, 1 from ``high`` on, and linear between."""
+    return ((x - low) / (high - low)).clamp(0.0, 1.0)
