@@ -20,7 +20,7 @@ ROWS = 64
 FIELDS = {"minibatch": 32, "critic": {"hidden": [16]}, "epochs": 1, "critic_epochs": 1}
 
 
-def learner(algo: type[Ppo] | type[Nft], generator: torch.Generator, warmup: int) -> OnPolicy:
+def learner(algo: Any, generator: torch.Generator, warmup: int) -> OnPolicy:
     fields = {"name": "flow_ode"} if algo is Nft else {"name": "flow_noise"}
     policy = make_policy("flow_noise", 4, sampler=fields).float()
     cfg: Any = algo.Config.model_validate({**FIELDS, "warmup_updates": warmup})
