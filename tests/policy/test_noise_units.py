@@ -121,7 +121,9 @@ def test_the_step_is_saved_and_hashed_and_old_policies_load():
     policy = made("flow_noise").float()
     meta = json.loads(json.dumps(policy_meta(policy)))
     again = policy_from_meta(meta, dict(policy.state_dict()))
-    assert torch.equal(again.normalizer.affine("act").step, STEP)
+    step = again.normalizer.affine("act").step
+    assert step is not None
+    assert torch.equal(step, STEP)
     assert again.normalizer.stats_hash == policy.normalizer.stats_hash
     old = made("flow_noise", step=None, std_unit="range").float()
     assert "step" not in policy_meta(old)["normalizer"]["keys"]["act"]
