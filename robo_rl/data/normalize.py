@@ -112,12 +112,16 @@ class Normalizer(nn.Module):
 
     @classmethod
     def identity(cls, obs_spec: ObsSpec, act_spec: ActSpec, relative_to: str = "") -> Normalizer:
-        """Build a normaliser that changes nothing but what actions are relative to."""
+        """Build a normaliser that changes nothing but what actions are relative to.
+
+        A control step moves an action by 1.
+        """
         specs = {**{f"obs.{name}": spec for name, spec in obs_spec.items.items()}, "act": act_spec}
         one = {
             key: Affine("standard", torch.zeros(spec.shape), torch.ones(spec.shape))
             for key, spec in specs.items()
         }
+        one["act"].step = torch.ones(act_spec.shape)
         return cls(one, "", relative_to)
 
     @classmethod

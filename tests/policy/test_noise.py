@@ -92,7 +92,7 @@ def test_a_bounded_cps_step_still_replaces_noise_by_as_much(bounds, generator):
 
 @pytest.mark.parametrize("family", [Ddim, Ddpm])
 def test_a_capped_diffusion_step_is_ddims_with_a_smaller_eta(family):
-    schedule: Any = {"train_steps": 20} if family is Ddim else {}
+    schedule: dict[str, Any] = {"train_steps": 20} if family is Ddim else {}
     capped = family(family.Config(std_min=0.0, std_max=0.2, **schedule), 20)
     free = Ddim(Ddim.Config(std_min=0.0, train_steps=20), 20)
     k = int((free.std > 0.2).nonzero()[-1])

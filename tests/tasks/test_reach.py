@@ -57,9 +57,9 @@ def test_says_where_an_action_sends_the_hand():
     """Of joint targets, with and without a gripper, MuJoCo's site; of a pose, its position."""
     robot = load("robots", "panda")
     model = robot.spec().compile()
-    data = mujoco.MjData(model)
+    data = mujoco.MjData(model)  # pyright: ignore[reportAttributeAccessIssue]
     data.qpos[:] = robot.home_qpos
-    mujoco.mj_kinematics(model, data)
+    mujoco.mj_kinematics(model, data)  # pyright: ignore[reportAttributeAccessIssue]
     here = torch.tensor(data.site(robot.frames.ee_site).xpos).float()
     arm = torch.tensor([joint.home for joint in arm_joints(robot)])
     tasks = {

@@ -16,7 +16,7 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
 _OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
-_ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), reference="delta", rate_hz=1.0)
+_ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
 def check_policy_fits(algo: Component[Learner], policy: Component[DenoisingPolicy]) -> None:
