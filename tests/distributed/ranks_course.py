@@ -12,6 +12,8 @@ import tempfile
 import torch
 from torch import nn
 
+from robo_rl.algo.ppo.robust_kl import RobustKl
+from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss
 from robo_rl.core.errors import ParallelError
 from robo_rl.distributed import process_group as ranks
 from robo_rl.distributed.moments import Moments, global_count, global_mean, global_std, global_var
@@ -32,6 +34,7 @@ def course() -> None:
         moments(mine)
         gradients(mine)
         shares(rank)
+        distances(rank, mine[:, 0])
         states(rank)
         with ranks.single_process():
             assert ranks.rank_info().world_size == 1
@@ -69,6 +72,18 @@ def gradients(mine: torch.Tensor) -> None:
     assert alone.grad is not None
     torch.testing.assert_close(together.grad, alone.grad)
     torch.testing.assert_close(together, alone)
+
+
+def distances(rank: int, mine: torch.Tensor) -> None:
+    """All processes limit the same rows of a minibatch; a row without weight takes no part."""
+    one = torch.ones(())
+    found = SurrogateLoss(one, mine, one, one, {}).metrics(len(mine) / 10, 0.2)
+    assert found.kl == RobustKl.of(ROWS[:, 0], 0.2)
+    assert found.kl.robust < found.kl.mean
+    absent = rank == 0
+    found = SurrogateLoss(one, mine, one, one, {}).metrics(0.0 if absent else 0.5, 0.2)
+    assert found.kl == RobustKl.of(ROWS[CUTS[1] :, 0], 0.2)
+    assert found.clip_fraction == 1.0
 
 
 def shares(rank: int) -> None:

@@ -277,7 +277,12 @@ def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps,
 
 def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slowly(generator):
     policy = make_policy("flow_noise", 4).float()
-    ppo = Ppo(Ppo.Config(lr=1e-4, warmup_updates=0, target_kl=10.0), policy, ROWS, generator)
+    ppo = Ppo(
+        Ppo.Config(lr=1e-4, warmup_updates=0, target_kl=10.0, lr_probe=False),
+        policy,
+        ROWS,
+        generator,
+    )
     good = {name: value.clone() for name, value in policy.state_dict().items()}
     state = copy.deepcopy(ppo.actor_state())
     state["actor"]["policy"] = good
