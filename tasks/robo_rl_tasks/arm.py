@@ -10,7 +10,7 @@ import copy
 from typing import TYPE_CHECKING, Literal
 
 from robo_rl import ActSpec, ConfigError, ObsSpec, TensorSpec, quat_to_rot6d
-from robo_rl_tasks.deltas import Deltas, HandDeltas, JointDeltas
+from robo_rl_tasks.deltas import Deltas, HandDeltas, JointDeltas, delta_spec
 from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
 from robo_rl_tasks.kinematics.chain import KinematicChain
 from robo_rl_tasks.kinematics.joints import arm_indices, arm_joints
@@ -237,20 +237,4 @@ def act_spec(robot: Robot, acted_on: Sequence[tuple[str, CommandAxis]]) -> ActSp
         low=tuple(axis.low for axis in axes),
         high=tuple(axis.high for axis in axes),
         rate_hz=robot.rates.control_hz,
-    )
-
-
-def delta_spec(
-    spec: ActSpec, acted_on: Sequence[tuple[str, CommandAxis]], delta: Sequence[bool]
-) -> ActSpec:
-    """Return the spec with some actions as changes, each limited by its largest velocity."""
-    steps = [axis.max_velocity / spec.rate_hz for _, axis in acted_on]
-    rows = list(zip(delta, steps, spec.low, spec.high, strict=True))
-    words = ["delta" if each else "absolute" for each in delta]
-    return spec.model_copy(
-        update={
-            "reference": words[0] if len({*words}) == 1 else ",".join(words),
-            "low": tuple(-step if each else low for each, step, low, _ in rows),
-            "high": tuple(step if each else high for each, step, _, high in rows),
-        }
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robo_rl import CommandAxis
+    from robo_rl import ActSpec, CommandAxis
     from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
 
 
@@ -95,6 +95,22 @@ class HandDeltas:
 
         turn = turn_between(last[:, 3:], target[:, 3:])
         return torch.cat([target[:, :3] - last[:, :3], turn], dim=-1)
+
+
+def delta_spec(
+    spec: ActSpec, acted_on: Sequence[tuple[str, CommandAxis]], delta: Sequence[bool]
+) -> ActSpec:
+    """Return the spec with some actions as changes, each limited by its largest velocity."""
+    steps = [axis.max_velocity / spec.rate_hz for _, axis in acted_on]
+    rows = list(zip(delta, steps, spec.low, spec.high, strict=True))
+    words = ["delta" if each else "absolute" for each in delta]
+    return spec.model_copy(
+        update={
+            "reference": words[0] if len({*words}) == 1 else ",".join(words),
+            "low": tuple(-step if each else low for each, step, low, _ in rows),
+            "high": tuple(step if each else high for each, step, _, high in rows),
+        }
+    )
 
 
 def limits(axes: Sequence[CommandAxis]) -> tuple[Tensor, Tensor]:
