@@ -18,10 +18,12 @@ from torch import Tensor
 
 from robo_rl.api.env import Step, VecEnv
 from robo_rl.core.spec import TensorSpec
+from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.stats.intervals import wilson
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.progress import Progress
+from robo_rl.train.datasets.expert_labels import ExpertLabels
 from robo_rl.train.pipeline.stage import Context
 
 Episodes = list[dict[str, Any]]
@@ -174,9 +176,12 @@ class RecordedEnv:
 
     Args:
         env: The env to record; the caller closes it.
+        labels: Demonstrator that labels every state; executed actions are then a further column.
+            None records executed actions.
     """
 
-    def __init__(self, env: VecEnv) -> None:
+    def __init__(self, env: VecEnv, labels: ExpertLabels | None = None) -> None:
+        self._labels = labels
         self.env, self.num_envs, self.device = env, env.num_envs, env.device
         self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
         self.dt_s, self.max_episode_steps = env.dt_s, env.max_episode_steps
@@ -190,14 +195,20 @@ class RecordedEnv:
         """Start new episodes and a new record."""
         self.recorder = EpisodeRecorder(self.num_envs)
         self._obs = self.env.reset(seed)
+        if self._labels is not None:
+            self._labels.reset()
         return self._obs
 
     def step(self, act: Tensor) -> Step:
         """Step and record."""
         if self._low is not None or self._high is not None:
             act = act.clamp(self._low, self._high)
+        shown = {} if self._labels is None else {EXECUTED: act}
+        label = act if self._labels is None else self._labels.label()
         step = self.env.step(act)
-        self.recorder.record_step(self._obs, act, step)
+        self.recorder.record_step(self._obs, label, step, **shown)
+        if self._labels is not None:
+            self._labels.observe(step)
         self._obs = step.obs
         return step
 

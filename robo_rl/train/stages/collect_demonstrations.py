@@ -30,6 +30,7 @@ from robo_rl.train.datasets.episode_recorder import (
     record_waves,
     success_share,
 )
+from robo_rl.train.datasets.expert_labels import executed_column, find_demonstrator
 from robo_rl.train.evaluation.action_gain import is_displaceable, label_gain
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
@@ -94,7 +95,7 @@ class CollectDemonstrations(Stage):
         """
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
-            brings = _brings_expert(env)
+            brings = find_demonstrator(env)
             columns = self._columns(env)
             store = open_stage_store(context, env, None, columns, collect=self.cfg.model_dump())
             record_waves(
@@ -111,8 +112,7 @@ class CollectDemonstrations(Stage):
     def _columns(self, env: VecEnv) -> dict[str, TensorSpec]:
         if self.cfg.record == "executed":
             return {}
-        fields = env.act_spec.model_dump(include=set(TensorSpec.model_fields))
-        return {EXECUTED: TensorSpec(**fields)}
+        return executed_column(env)
 
     def _wave(self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int) -> Episodes:
         """Return the first episode of every env, except worlds lost at their first step."""
@@ -170,14 +170,3 @@ class CollectDemonstrations(Stage):
                 detail=f"{good} of {total} demonstrations succeed; at least one must",
             ),
         )
-
-
-def _brings_expert(env: VecEnv) -> Demonstrable:
-    # `dir` is used because the view may not be readable before the first reset.
-    for brings in (env, getattr(env, "task", None)):
-        if hasattr(brings, "expert") and "view" in dir(env):
-            return cast(Demonstrable, brings)
-    raise PluginError(
-        "no scripted expert: neither the env nor its task brings one",
-        hint="give one of them expert(), and the env a view for it to act on",
-    )

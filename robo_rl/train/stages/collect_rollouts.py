@@ -31,6 +31,7 @@ from robo_rl.train.datasets.episode_recorder import (
     record_waves,
     success_share,
 )
+from robo_rl.train.datasets.expert_labels import ExpertLabels, executed_column
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
@@ -47,6 +48,10 @@ class CollectRollouts(Stage):
         ``explore`` acts as in training, with fresh noise for each decision; ``evaluate`` acts as in
         evaluation. ``min_return`` replaces episodes with a lower sum of rewards. ``append`` puts
         the episodes after those of the newest dataset.
+
+        With ``labels: expert`` the scripted expert of the env labels every state that the policy
+        visits, and a policy that is cloned from them learns to return from its own errors (DAgger,
+        Ross et al. 2011, arXiv 1011.0686). Failed episodes have good labels too.
         """
 
         episodes: int = Field(default=50, ge=1)
@@ -59,6 +64,8 @@ class CollectRollouts(Stage):
         """Return below which an episode is left out; null keeps all."""
         append: bool = False
         """Whether the episodes of the newest dataset come first."""
+        labels: Literal["executed", "expert"] = "executed"
+        """Labels of the states: executed actions, or those of the env's scripted expert."""
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("dataset",)
@@ -71,15 +78,20 @@ class CollectRollouts(Stage):
         """Record the remaining episodes.
 
         Raises:
-            DataError: A whole wave has no episode of at least ``min_return``.
+            DataError: A whole wave has no episode of at least ``min_return``, or the newest dataset
+                has no column for executed actions beside labels.
+            PluginError: The env brings no expert for labels.
         """
         policy = load_policy(context.artifact("policy"))
         earlier = context.dataset() if self.cfg.append else None
         after = 0 if earlier is None else len(earlier.episodes)
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
-            store = open_stage_store(context, env, earlier, record=self.cfg.model_dump())
+            columns = executed_column(env) if self.cfg.labels == "expert" else {}
+            said = {"record": self.cfg.model_dump()}
+            store = open_stage_store(context, env, earlier, columns, **said)
             labelled = EXECUTED in store.schema.columns
+            self._demand_column(store, labelled=labelled)
             record_waves(
                 store,
                 self.cfg.episodes,
@@ -99,7 +111,9 @@ class CollectRollouts(Stage):
         """
         seed = derive("record", run_seed, wave)
         generator = make_generator("record-noise", run_seed, wave)
-        recorded = RecordedEnv(env)
+        by_expert = self.cfg.labels == "expert"
+        labels = ExpertLabels(env, make_generator("label", seed)) if by_expert else None
+        recorded = RecordedEnv(env, labels)
         chunks = ChunkEnv(
             recorded, obs_horizon=policy.obs_horizon, exec_horizon=policy.exec_horizon, gamma=1.0
         )
@@ -107,7 +121,7 @@ class CollectRollouts(Stage):
         while recorded.recorder.running.any():
             obs = chunks.step(self._act(policy, obs, generator)).obs
         found = recorded.recorder.episodes(seed, wave)
-        if labelled:
+        if labelled and not by_expert:
             found = [{**each, EXECUTED: each["act"]} for each in found]
         good = [each for each in found if self._is_good(each["rew"])]
         if not good:
@@ -125,6 +139,15 @@ class CollectRollouts(Stage):
         if self.cfg.sampler == "evaluate":
             return policy.act(obs, generator)
         return policy.to_env(obs, policy.sample(obs, generator).act)
+
+    def _demand_column(self, store: ZarrStore, *, labelled: bool) -> None:
+        if self.cfg.labels == "expert" and not labelled:
+            raise DataError(
+                "has no column for executed actions beside labels",
+                where=store.path,
+                expected=f"column '{EXECUTED}'",
+                hint="collect with record: label, or record without append",
+            )
 
     def _is_good(self, rew: NDArray[Any]) -> bool:
         return self.cfg.min_return is None or float(rew.sum()) >= self.cfg.min_return

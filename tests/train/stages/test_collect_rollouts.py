@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Step
+from robo_rl.api.task import Demonstration
 from robo_rl.config.registry import component
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import save_policy
@@ -57,6 +59,28 @@ class Line:
         pass
 
 
+class Guided(Line):
+    """A line whose expert leads back to 0 in one step."""
+
+    @property
+    def view(self) -> Tensor:
+        return self.pos
+
+    def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> Guide:
+        assert (num_envs, noise) == (self.num_envs, 0.0)
+        return Guide()
+
+
+class Guide:
+    """The expert."""
+
+    def reset(self, ids: Tensor) -> None:
+        pass
+
+    def act(self, view: Tensor) -> Demonstration:
+        return Demonstration(torch.full((len(view), 1), torch.nan), -view[:, None])
+
+
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     """One of chunks of 2 whose noise is so wide that the env clips it."""
@@ -73,10 +97,11 @@ def record(
     directory: Path,
     measure: str = "return",
     earlier: tuple[Path, Report] | None = None,
+    env: type[Line] = Line,
     **fields: Any,
 ) -> Report:
     protocol = EvalProtocol.model_validate({"measure": measure})
-    experiment = SimpleNamespace(seed=0, make_env=Line, world=dict[str, str], eval=protocol)
+    experiment = SimpleNamespace(seed=0, make_env=env, world=dict[str, str], eval=protocol)
     made = (policy.parent, Report("online", artifacts={"policy": policy.name}))
     before = [made] if earlier is None else [earlier, made]
     cfg = CollectRollouts.Config.model_validate({"episodes": 6, "num_envs": NUM_ENVS, **fields})
@@ -162,3 +187,30 @@ def test_bad_episodes_make_room_for_others(policy: Path, tmp_path: Path):
     assert [episode.length for episode in store.episodes] == [4, 5] * 3
     with pytest.raises(DataError, match="best 15"):
         record(policy, tmp_path / "none", min_return=16.0)
+
+
+def test_the_expert_labels_the_states_that_the_policy_visits(policy, tmp_path):
+    record(policy, tmp_path / "out", env=Guided, episodes=6, num_envs=NUM_ENVS, labels="expert")
+    store = ZarrStore.open(tmp_path / "out" / "data.zarr")
+    rows = store.read(["obs.pos", "act", EXECUTED])
+    np.testing.assert_array_equal(rows["act"], -rows["obs.pos"])
+    np.testing.assert_array_less(np.abs(rows[EXECUTED]), 1.0 + 1e-6)
+    inside = np.diff(np.cumsum([0, *(each.length for each in store.episodes)]))
+    first = store.read(["obs.pos", EXECUTED], store.episodes[:1])
+    moved = np.diff(first["obs.pos"][:, 0])
+    np.testing.assert_allclose(moved, first[EXECUTED][: inside[0] - 1, 0], atol=1e-6)
+
+
+def test_labels_need_a_column_for_what_was_executed(policy, tmp_path):
+    report = record(policy, tmp_path / "plain", env=Guided, episodes=4, num_envs=NUM_ENVS)
+    with pytest.raises(DataError, match="no column for executed actions"):
+        record(
+            policy,
+            tmp_path / "more",
+            env=Guided,
+            earlier=(tmp_path / "plain", report),
+            episodes=4,
+            num_envs=NUM_ENVS,
+            labels="expert",
+            append=True,
+        )
