@@ -30,7 +30,7 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.rl.collector import Collector
-from robo_rl.train.rl.exploration import with_exploration
+from robo_rl.train.rl.exploration.exploring_policy import with_exploration
 from robo_rl.train.rl.loop_config import LoopConfig
 
 METHODS = ("default", "flow_sde", "reinflow", "dppo", "gaussian")

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 NO_CONFIG = {
     "CellRecord": "what is kept of a finished cell",
+    "PilotOrigin": "what is kept of the setting that a pilot chose",
     "StageResult": "what is kept of a stage",
     "NumberRecord": "what is kept of a number",
     "RunConditions": "what is kept of a sitting",

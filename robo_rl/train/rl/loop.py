@@ -24,13 +24,13 @@ from robo_rl.train.checkpoint.pytree import flatten
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.datasets.demonstrations import load_demonstrations
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.rl.collapse_guard import CollapseGuard
 from robo_rl.train.rl.collector_factory import count_envs, make_collector
 from robo_rl.train.rl.critic_warm_start import load_offline_critics
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
-from robo_rl.train.rl.exploration_check import ExplorationCheck
-from robo_rl.train.rl.exploration_width import describe_exploration
-from robo_rl.train.rl.final_choice import FinalChoice
+from robo_rl.train.rl.exploration.exploration_check import ExplorationCheck
+from robo_rl.train.rl.exploration.exploration_width import describe_exploration
+from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
+from robo_rl.train.rl.guard.final_choice import FinalChoice
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop_config import LoopConfig
 from robo_rl.train.rl.periodic_eval import PeriodicEval

@@ -9,9 +9,9 @@ from pydantic import Field
 from robo_rl.algo.base import Algorithm
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
-from robo_rl.train.rl.collapse_guard import CollapseGuard
 from robo_rl.train.rl.collector_factory import NumEnvs
-from robo_rl.train.rl.exploration import ExplorationConfig
+from robo_rl.train.rl.exploration.exploring_policy import ExplorationConfig
+from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.periodic_eval import PeriodicEval
 

@@ -16,7 +16,7 @@ from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
 from robo_rl.train.pipeline.policy_preflight import check_policy_fits
 from robo_rl.train.pipeline.processes.multi_process import pinned_resources
 from robo_rl.train.pipeline.stage import Context, Report, Stage
-from robo_rl.train.rl.exploration import exploration_policy, with_exploration
+from robo_rl.train.rl.exploration.exploring_policy import exploration_policy, with_exploration
 from robo_rl.train.rl.joint_distillation import WHY
 from robo_rl.train.rl.loop import Loop
 from robo_rl.train.rl.loop_config import LoopConfig

@@ -21,7 +21,7 @@ from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.rl.collapse_guard import CollapseGuard
+from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 from robo_rl.train.stages.init_policy import InitPolicy
 
 NET = {"name": "mlp", "width": 16, "depth": 1}

@@ -16,7 +16,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.rl.final_choice import FinalChoice, best_index, deciding_measure
+from robo_rl.train.rl.guard.final_choice import FinalChoice, best_index, deciding_measure
 from robo_rl.train.rl.loop import Loop
 
 EPISODES = 10

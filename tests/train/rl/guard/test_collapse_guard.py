@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from robo_rl.core.errors import PluginError
-from robo_rl.train.rl.collapse_guard import CollapseGuard, is_finite
+from robo_rl.train.rl.guard.collapse_guard import CollapseGuard, is_finite
 
 BLOCK = 50
 CFG = CollapseGuard.Config()

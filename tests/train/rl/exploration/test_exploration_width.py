@@ -11,7 +11,7 @@ import torch
 from small_policies import make_obs, make_policy
 
 from robo_rl.data.rollout import Rollout
-from robo_rl.train.rl.exploration_width import describe_exploration
+from robo_rl.train.rl.exploration.exploration_width import describe_exploration
 
 ROWS = 4000
 

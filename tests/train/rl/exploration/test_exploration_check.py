@@ -13,7 +13,7 @@ from robo_rl.config.models import validate
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
-from robo_rl.train.rl.exploration_check import ExplorationCheck
+from robo_rl.train.rl.exploration.exploration_check import ExplorationCheck
 
 HALF = {"value": 0.5, "low": 0.43, "high": 0.57}
 

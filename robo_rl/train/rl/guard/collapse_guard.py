@@ -20,7 +20,7 @@ from torch import Tensor
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
 from robo_rl.core.stateful import Stateful
-from robo_rl.train.rl.score_drop import (
+from robo_rl.train.rl.guard.score_drop import (
     EpisodeStats,
     ScoreDropDetector,
     confidence_bounds,

@@ -13,7 +13,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.rl.exploration import ExplorationConfig, with_exploration
+from robo_rl.train.rl.exploration.exploring_policy import ExplorationConfig, with_exploration
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.train.rl.score_drop import (
+from robo_rl.train.rl.guard.score_drop import (
     EpisodeStats,
     ScoreDropDetector,
     confidence_bounds,

@@ -1,0 +1,1 @@
+"""Which policy training keeps, and when it goes back."""
