@@ -89,14 +89,20 @@ class NoisyExpert:
         self._fresh[ids] = True
 
     def act(self, view: SimView) -> Demonstration:
-        """Return the demonstrated targets with their noise, and without it as the label."""
+        """Return the demonstrated targets with their noise, and without it as the label.
+
+        A change without noise would undo the noise of the last command, and the changes of a chunk
+        would undo it several times. Changes are therefore their own labels.
+        """
         ids = self._fresh.nonzero().squeeze(-1)
         if len(ids):
             self._begin(view, ids)
             self._fresh[:] = False
         act, label, grip = self._targets(view)
-        act = act + self._scale * self._tremble.sample()
-        return Demonstration(self._action(view, act, grip), self._action(view, label, grip))
+        act = self._action(view, act + self._scale * self._tremble.sample(), grip)
+        if any(self._arm_task.act_spec.is_delta):
+            return Demonstration(act, act)
+        return Demonstration(act, self._action(view, label, grip))
 
     def _targets(self, view: SimView) -> ArmTargets:
         """Return what the demonstrator wants."""

@@ -96,7 +96,8 @@ def policy_gain(
 def _label_gains(env: SimEnv, columns: JointColumns, seed: int) -> Tensor:
     """Return the gain of each pair of envs whose episode had not ended when it was displaced."""
     generator = make_generator("label gain", seed)
-    ids, limit = torch.arange(env.num_envs), int(_SHARE * env.max_episode_steps)
+    ids = torch.arange(env.num_envs)
+    limit = max(2, int(_SHARE * env.max_episode_steps))
     when = torch.randint(1, limit, (env.num_envs // 2,), generator=generator)
     expert = cast(Any, env.task).expert(env.num_envs, make_generator("expert", seed), 0.0)
     env.reset_groups(2, derive("label gain", seed))
@@ -182,4 +183,10 @@ def _number(gains: Tensor) -> dict[str, Any] | None:
         return None
     found = gains.double().numpy()
     low, high = stratified_bootstrap(found, lambda x: float(np.mean(x)))
-    return {"value": float(found.mean()), "low": low, "high": high, "n": len(found), "unit": "1"}
+    return {
+        "value": float(found.mean()),
+        "low": low,
+        "high": high,
+        "n": len(found),
+        "unit": "rad/rad",
+    }

@@ -33,7 +33,7 @@ def decisions(rows: int = 32, r: float = 1.0, num_exec: int = 3) -> NftBatch:
 
 
 def matching(sampler: str, fields: dict[str, Any], **more: Any) -> Any:
-    return make_policy(sampler, 4, **fields, **more)
+    return make_policy(sampler, 4, loss_weight="prediction", **fields, **more)
 
 
 def objective(policy, learner=None, **fields) -> NftObjective:

