@@ -58,7 +58,7 @@ def measure(task: str, noise: float, episodes: int) -> Numbers:
         succeeded = torch.zeros(episodes, dtype=torch.bool)
         start, count = _cpu_seconds(env.worker_pids), 0
         while not ends.all():
-            step, count = env.step(expert.act(env.view)), count + 1
+            step, count = env.step(expert.act(env.view).act), count + 1
             over = (step.terminated | step.truncated) & (ends == 0)
             ends[over], succeeded = count, succeeded | (over & step.terminated)
         seconds = _cpu_seconds(env.worker_pids) - start

@@ -202,18 +202,19 @@ def test_changes_under_way_are_late_and_counted_by_who_acts_on_the_view():
     late = {"latency_s": [0.1, 0.1]}
     env = LatencyEnv(validate_strict({"act_delay": late}, LatencyEnv.Config), task.build(), 2)
     env.reset(0)
+    arm: Any = env.env
     start, change = env.view.ctrl[:, :7].clone(), torch.full((2, 7), 0.01)
     for _ in range(5):
         env.step(change)
-    torch.testing.assert_close(env.env.view.ctrl[:, :7] - start, 3 * change.double())
+    torch.testing.assert_close(arm.view.ctrl[:, :7] - start, 3 * change.double())
     torch.testing.assert_close(env.view.ctrl[:, :7] - start, 5 * change.double())
     snapshot = env.snapshot()
     for _ in range(2):
         env.step(0 * change)
-    torch.testing.assert_close(env.env.view.ctrl[:, :7] - start, 5 * change.double())
+    torch.testing.assert_close(arm.view.ctrl[:, :7] - start, 5 * change.double())
     env.restore(snapshot)
     env.step(0 * change)
-    torch.testing.assert_close(env.env.view.ctrl[:, :7] - start, 4 * change.double())
+    torch.testing.assert_close(arm.view.ctrl[:, :7] - start, 4 * change.double())
     env.close()
 
 
