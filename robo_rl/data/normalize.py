@@ -217,10 +217,13 @@ class Normalizer(nn.Module):
     def act_limits(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """Return limits (A,) of actions in network units, for every observation.
 
-        A relative action is at most the whole range (``high`` − ``low``) away from the reference.
+        A relative element is at most the whole range (``high`` − ``low``) away from its reference.
         """
         if self.relative_to:
-            low, high = low - high, high - low
+            size = self.affine(f"obs.{self.relative_to}").shift.shape[-1]
+            relative = torch.arange(len(low), device=low.device) < size
+            reach = high - low
+            low, high = torch.where(relative, -reach, low), torch.where(relative, reach, high)
         return self.normalize("act", low), self.normalize("act", high)
 
     def _reference(self, obs: Mapping[str, Tensor], act: Tensor) -> Tensor | float:

@@ -50,7 +50,7 @@ def check_relative(relative_to: str, obs_spec: ObsSpec, act_spec: ActSpec) -> No
             expected=f"the first elements of actions {act_spec.shape} in '{act_spec.unit}'",
             found=f"'{relative_to}' {item.shape} in '{item.unit}'",
         )
-    if act_spec.reference != "absolute":
+    if any(act_spec.is_delta):
         raise SpecError(
             "actions of the env are relative already",
             where="policy.relative_to",

@@ -89,9 +89,9 @@ def dataset_transitions(
     """Return demonstrations as rows: a chunk begins at every row of every episode.
 
     The executed actions (``WindowDataset.executed_windows``) are the row's own and the following
-    ones. An episode that did not terminate
-    is truncated, and the successor of its last action was not recorded. So its last row is only a
-    successor. Chunks before it end there, with fewer executed steps.
+    ones. An episode that did not terminate is truncated, and the successor of its last action was
+    not recorded. So its last row is only a successor. Chunks before it end there, with fewer
+    executed steps.
 
     Args:
         dataset: Windows with horizon H.

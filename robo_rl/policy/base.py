@@ -173,12 +173,14 @@ class DenoisingPolicy(nn.Module):
     def _std_scale(self, cfg: ConfigModel | None) -> tuple[Tensor, ...]:
         """Return ``StdScale`` of a sampler whose std is in control steps; empty for another.
 
-        A delta action is what a control step moves, so its normalised range is the unit already.
+        A delta action is what a control step moves, so the unit of such an element is its
+        normalised range.
 
         Raises:
             ConfigError: The normaliser does not know what a control step moves.
         """
-        if getattr(cfg, "std_unit", "range") == "range" or self.act_spec.reference == "delta":
+        is_delta = torch.tensor(self.act_spec.is_delta)
+        if getattr(cfg, "std_unit", "range") == "range" or bool(is_delta.all()):
             return ()
         step = self.normalizer.step_size("act")
         if step is None:
@@ -189,7 +191,7 @@ class DenoisingPolicy(nn.Module):
                 found="step",
                 hint="clone the policy again, or give the std in units of the range",
             )
-        return (step.cpu(),)
+        return (torch.where(is_delta, 1.0, step.cpu()),)
 
     @abstractmethod
     def make_eval_sampler(self, num_steps: int) -> Sampler:

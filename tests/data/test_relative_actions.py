@@ -13,6 +13,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.relative_actions import check_relative, relative_reference
 from robo_rl.policy.archive import policy_from_meta, policy_meta
+from robo_rl.policy.one_step import make_one_step_student
 
 OBS = ObsSpec(
     items={
@@ -66,9 +67,31 @@ def test_an_observation_of_another_unit_is_refused(name, word):
         check_relative(name, OBS, ACT)
 
 
+def test_limits_hold_for_every_observation_and_elements_without_a_reference_keep_theirs():
+    normalizer = Normalizer.identity(OBS, ACT, "joint_pos")
+    low, high = torch.tensor([-3.0, -2.0, 0.0]), torch.tensor([-1.0, 2.0, 0.04])
+    found = normalizer.act_limits(low, high)
+    assert [each.tolist() for each in found] == [
+        [-2.0, -4.0, 0.0],
+        [2.0, 4.0, pytest.approx(0.04)],
+    ]
+    assert torch.equal(Normalizer.identity(OBS, ACT).act_limits(low, high)[0], low)
+
+
+def test_a_one_step_student_has_its_teachers_reference():
+    teacher = make_policy("flow_noise", 2, relative_to="goal")
+    student, obs = make_one_step_student(teacher).double(), make_obs(4)
+    moved = obs | {"goal": obs["goal"] + 0.25}
+    x = torch.zeros(4, teacher.horizon, 2).double()
+    assert student.cfg.relative_to == "goal"
+    torch.testing.assert_close(student.to_env(moved, x), teacher.to_env(obs, x) + 0.25)
+
+
 def test_changes_of_the_last_command_are_relative_already():
     delta = ACT.model_copy(update={"reference": "delta"})
     check_relative("joint_pos", OBS, ACT)
+    said = "absolute,absolute,absolute"
+    check_relative("joint_pos", OBS, ACT.model_copy(update={"reference": said}))
     with pytest.raises(SpecError, match="already"):
         check_relative("joint_pos", OBS, delta)
 

@@ -44,3 +44,14 @@ def test_graph_that_inpaints_equals_policy(sampler: str, net: str, tmp_path: Pat
         for name, spec in OBS.items.items()
     }
     assert inpaint_parity(policy, session, obs, generator).max_abs < 1e-4
+
+
+@pytest.mark.parametrize("inpaint", [False, True])
+def test_the_graph_adds_what_actions_are_relative_to(inpaint: bool, tmp_path: Path) -> None:
+    policy = make_policy("flow_noise", 2, obs_horizon=2, horizon=4, relative_to="goal").float()
+    graph = export_policy(policy, tmp_path / "policy.onnx", inpaint=inpaint).read_bytes()
+    contract = contract_of(policy, name="flow_noise", robot="none", task="none")
+    session = PolicySession(graph, contract, inpaint=inpaint)
+    parity, generator = inpaint_parity if inpaint else numeric_parity, torch.Generator()
+    obs = {name: torch.randn(300, 2, *spec.shape) for name, spec in OBS.items.items()}
+    assert parity(policy, session, obs, generator).max_abs < 1e-4

@@ -106,6 +106,14 @@ def test_a_delta_action_is_its_own_step():
         assert torch.equal(found, stds(made("flow_noise", std_unit="range")))
 
 
+def test_among_targets_a_delta_element_is_its_own_step():
+    """Meta-World displaces the hand, and its gripper's effort is no change."""
+    mixed = ACT.model_copy(update={"reference": "delta,absolute"})
+    found = stds(made("flow_noise", act=mixed))
+    assert torch.equal(found[..., 0], stds(made("flow_noise", std_unit="range"))[..., 0])
+    assert torch.equal(found[..., 1], stds(made("flow_noise"))[..., 1])
+
+
 def test_an_element_that_never_moves_keeps_a_density():
     policy = made("flow_noise", step=torch.tensor([0.0, 0.005]))
     assert policy.normalizer.step_size("act").tolist() == pytest.approx([MIN_STEP, 0.005])

@@ -72,7 +72,7 @@ class ActorTrainer(Stateful, ABC):
             else None
         )
         limits = policy.act_spec.low, policy.act_spec.high
-        self.low, self.high = (_in_network_units(policy, limit) for limit in limits)
+        self._limits = tuple(_limit(policy, each) for each in limits)
 
     @staticmethod
     def check_policy(cfg: OffPolicyActorConfig, policy: DenoisingPolicy) -> None:
@@ -95,7 +95,10 @@ class ActorTrainer(Stateful, ABC):
             obs: Name → (B, To, …).
             act: (B, H, A).
         """
-        beyond = out_of_range(act[:, : self.policy.exec_horizon], self.low, self.high).mean()
+        limits = (
+            each if each is None else self.policy.from_env(obs, each) for each in self._limits
+        )
+        beyond = out_of_range(act[:, : self.policy.exec_horizon], *limits).mean()
         cost, metrics = self.cfg.range_penalty * beyond, {"out_of_range": beyond.detach()}
         if self.regularizer is not None:
             pull, kl = self.regularizer.penalty(self.policy, obs)
@@ -114,11 +117,9 @@ def out_of_range(act: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor
     return (torch.zeros_like(act) + above + below).square().sum(dim=(1, 2))
 
 
-def _in_network_units(policy: DenoisingPolicy, limit: tuple[float, ...]) -> Tensor | None:
-    """A limit of the env's actions in network units, (A,); None without a limit."""
+def _limit(policy: DenoisingPolicy, limit: tuple[float, ...]) -> Tensor | None:
+    """Return a limit of the env's actions (1, 1, A) in physical units; None without a limit."""
     if not limit:
         return None
     normalizer = policy.normalizer
-    return normalizer.normalize(
-        "act", torch.tensor(limit, dtype=normalizer.dtype, device=normalizer.device)
-    )
+    return torch.tensor([[limit]], dtype=normalizer.dtype, device=normalizer.device)

@@ -51,7 +51,8 @@ class CollectRollouts(Stage):
 
         With ``labels: expert`` the scripted expert of the env labels every state that the policy
         visits, and a policy that is cloned from them learns to return from its own errors (DAgger,
-        Ross et al. 2011, arXiv 1011.0686). Failed episodes have good labels too.
+        Ross et al. 2011, arXiv 1011.0686). The expert must be a function of the measured state.
+        Failed episodes have good labels too; ``bc.only_success: false`` clones them.
         """
 
         episodes: int = Field(default=50, ge=1)

@@ -88,6 +88,17 @@ def test_what_is_out_of_range_comes_back(name):
     assert evaluated(policy).min() > 0.8
 
 
+def test_the_limits_of_relative_actions_are_those_of_the_env():
+    """A target at a limit costs nothing, and one beyond it by 0.5 costs 0.25, at every state."""
+    policy, obs = make_policy("flow_noise", 2, relative_to="goal"), make_obs(8)
+    actor = actor_of("sac", policy)
+    for target, cost in ((1.0, 0.0), (1.5, 0.25)):
+        act = torch.zeros(8, policy.horizon, 2).double()
+        act[:, 0, 0] = target
+        found = actor.penalties(obs, policy.from_env(obs, act))[1]["out_of_range"]
+        assert float(found) == pytest.approx(cost, abs=1e-6)
+
+
 def test_out_of_range_by_hand():
     act = torch.tensor([[[0.5, 1.5], [-3.0, 0.0]]])
     low, high = torch.tensor([-1.0, -1.0]), torch.tensor([1.0, 1.0])
