@@ -117,7 +117,11 @@ class Demonstration(NamedTuple):
 
 
 class Expert(Protocol):
-    """A scripted demonstrator of B envs, closed loop over views."""
+    """A scripted demonstrator of B envs, closed loop over views.
+
+    An expert whose action is a function of the view alone may say so by an attribute
+    ``memoryless = True``. It can then label states that another policy visits.
+    """
 
     def reset(self, ids: Tensor) -> None:
         """Begin a new episode in the envs ids (n,)."""

@@ -6,6 +6,7 @@ Shapes: B envs, O obs_dim, A act_dim.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,8 @@ class ScriptedExpert:
         noise: Standard deviation of the noise, in units of the action.
         memory: ρ, its correlation from one step to the next, in [0, 1).
     """
+
+    memoryless: ClassVar[bool] = True
 
     def __init__(
         self,

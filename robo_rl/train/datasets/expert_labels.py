@@ -47,12 +47,13 @@ class ExpertLabels:
         generator: Source of the expert's random numbers.
 
     Raises:
-        PluginError: There is no expert.
+        PluginError: There is no expert, or its actions depend on more than the current state.
     """
 
     def __init__(self, env: VecEnv, generator: torch.Generator) -> None:
         self._env = env
         self._expert: Expert = find_demonstrator(env).expert(env.num_envs, generator, 0.0)
+        _demand_memoryless(self._expert)
         self._ids = torch.arange(env.num_envs)
 
     def reset(self) -> None:
@@ -66,3 +67,15 @@ class ExpertLabels:
     def observe(self, step: Step) -> None:
         """Begin new episodes where a step ended one."""
         self._expert.reset(self._ids[step.terminated | step.truncated])
+
+
+def _demand_memoryless(expert: Expert) -> None:
+    """Refuse an expert that expects its own commands to have been executed."""
+    if not getattr(expert, "memoryless", False):
+        raise PluginError(
+            "the scripted expert cannot label the states of another policy",
+            where=type(expert).__name__,
+            expected="an expert whose action is a function of the state, with memoryless = True",
+            found="an expert that may remember its own commands",
+            hint="record with labels: executed",
+        )

@@ -8,7 +8,7 @@ to its target, less the cost of the way there (``push_model``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -127,6 +127,8 @@ class PushExpert(NoisyExpert):
         generator: Source of the noise.
         noise: Noise level; best at 0, mostly failing at 1.
     """
+
+    memoryless: ClassVar[bool] = True
 
     def __init__(
         self,

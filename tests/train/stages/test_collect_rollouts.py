@@ -14,7 +14,7 @@ from torch import Tensor
 from robo_rl.api.env import Step
 from robo_rl.api.task import Demonstration
 from robo_rl.config.registry import component
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.normalize import Normalizer
@@ -73,6 +73,8 @@ class Guided(Line):
 
 class Guide:
     """The expert."""
+
+    memoryless = True
 
     def reset(self, ids: Tensor) -> None:
         pass
@@ -214,3 +216,9 @@ def test_labels_need_a_column_for_what_was_executed(policy, tmp_path):
             labels="expert",
             append=True,
         )
+
+
+def test_an_expert_with_a_memory_labels_no_other_policy(policy, tmp_path, monkeypatch):
+    monkeypatch.setattr(Guide, "memoryless", False)
+    with pytest.raises(PluginError, match="cannot label"):
+        record(policy, tmp_path, env=Guided, episodes=4, num_envs=NUM_ENVS, labels="expert")
