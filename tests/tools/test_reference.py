@@ -23,6 +23,9 @@ ROOT = Path(__file__).parents[2]
 NO_CONFIG = {
     "CellRecord": "what is kept of a finished cell",
     "PilotOrigin": "what is kept of the setting that a pilot chose",
+    "PilotChoices": "what is kept of all pilots of a suite",
+    "PilotChoice": "what is kept of a method's pilots",
+    "PilotTrial": "what is kept of a pilot",
     "StageResult": "what is kept of a stage",
     "NumberRecord": "what is kept of a number",
     "RunConditions": "what is kept of a sitting",

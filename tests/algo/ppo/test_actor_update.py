@@ -220,7 +220,6 @@ def test_the_probe_sets_a_rate_whose_first_step_takes_its_share(lr: float, field
     assert state["optim"]["state"] == made.state_dict()["optimizer"]["optim"]["state"] == {}
     free = actor(**settings, lr=made.lr, epochs=1, lr_probe=False)
     assert 1 / 5 < fit(free)[0]["kl"] / 0.01 < 5.0
-    assert made.lr != lr
 
 
 @pytest.mark.parametrize(

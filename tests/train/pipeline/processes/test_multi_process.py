@@ -30,6 +30,8 @@ TOLERANCE = 1e-5
 SMALL = {
     "ratio_error": 1e-6,
     "kl": 3e-6,
+    "kl_mean": 3e-6,
+    "kl_max": 1e-5,
     "explained_variance": 1e-5,
 }  # differences of nearly equal float32 numbers
 
