@@ -18,7 +18,8 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import ClosedLoopParity, Manifest, NumericParity, QueryLatency
 from robo_rl.core.atomic_files import make_directory
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.data.normalize import Affine, Normalizer
+from robo_rl.data.affine import Affine
+from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import contract_of, export_policy
 from robo_rl.policy.flow import FlowPolicy
 

@@ -11,7 +11,7 @@ observation of an episode is repeated at its start, the last action at its end; 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import DataError
-from robo_rl.core.spec import ActSpec, TensorSpec
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.relative_actions import relative_rows
+from robo_rl.data.statistics import Stats, key_stats, min_delta_scale, typical_step
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.episode import first_not_finite
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -30,13 +31,6 @@ INTERVENTION = "intervention"
 
 EXECUTED = "executed"
 """Optional column of a store: the executed actions, where ``act`` holds labels without noise."""
-
-QUANTILES = 0.01, 0.99
-"""Quantiles that bound a range robust to outliers."""
-
-MIN_DELTA_SHARE = 0.1
-"""Least scale of a delta action, as a share of its largest change."""
-
 
 _ROWS_AT_ONCE = 65536
 
@@ -62,59 +56,6 @@ class RowOutcomes(NamedTuple):
     terminated: Tensor
     last: Tensor
     human: Tensor
-
-
-class KeyStats(NamedTuple):
-    """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
-
-    ``names`` are the elements of the last axis, empty if unnamed. ``quantiles`` are those at
-    ``QUANTILES``, empty if unknown. ``step`` is the typical change between neighbouring rows of an
-    episode, see ``typical_step``; None if unknown. ``min_scale`` is a lower bound of the scale of
-    normalised values, 0 for none; None for an array without any.
-    """
-
-    low: Tensor
-    high: Tensor
-    mean: Tensor
-    std: Tensor
-    names: tuple[str, ...] = ()
-    quantiles: tuple[Tensor, ...] = ()
-    step: Tensor | None = None
-    min_scale: Tensor | None = None
-
-    @property
-    def quantile_range(self) -> tuple[Tensor, Tensor]:
-        """The range between the quantiles, or the full range if they are unknown."""
-        low, high = self.quantiles or (self.low, self.high)
-        return low, high
-
-    def widened(self, rows: Tensor) -> KeyStats:
-        """Return ranges that also span these rows (N, *row shape); mean and std are unchanged."""
-        rows = rows.double()
-        low, high = self.low.minimum(rows.amin(0)), self.high.maximum(rows.amax(0))
-        (inner_low, inner_high), (rows_low, rows_high) = self.quantile_range, _quantiles(rows)
-        inner = inner_low.minimum(rows_low), inner_high.maximum(rows_high)
-        return self._replace(low=low, high=high, quantiles=inner)
-
-
-class Stats(NamedTuple):
-    """Key (``obs.<name>``, ``act``) → statistics, and the digest of their data.
-
-    With ``relative_to`` the statistics of ``act`` are those of displacements from that observation.
-    """
-
-    keys: dict[str, KeyStats]
-    digest: str
-    relative_to: str = ""
-
-    def widened(self, obs: Mapping[str, Tensor]) -> Stats:
-        """Return ranges that also span these observations, name → (N, *row shape)."""
-        seen = {f"obs.{name}": rows for name, rows in obs.items()}
-        keys = {
-            key: stats.widened(seen[key]) if key in seen else stats
-            for key, stats in self.keys.items()
-        }
-        return self._replace(keys=keys)
 
 
 class WindowDataset:
@@ -254,7 +195,7 @@ class WindowDataset:
         step = typical_step(floating["act"], self._last.cpu(), changes)
         if relative_to:
             floating["act"] = self._displacements(relative_to).cpu()
-        found = {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}
+        found = {key: key_stats(rows, self._axes[key]) for key, rows in floating.items()}
         if self._executed is not self._rows["act"] and not relative_to:
             found["act"] = found["act"].widened(self._executed.cpu())
         found["act"] = found["act"]._replace(step=step, min_scale=min_delta_scale(self._act_spec))
@@ -265,20 +206,6 @@ class WindowDataset:
         parts = torch.arange(len(self)).split(_ROWS_AT_ONCE)
         windows = (self.windows(rows) for rows in parts)
         return torch.cat([relative_rows(each.obs[relative_to], each.act) for each in windows])
-
-
-def min_delta_scale(spec: ActSpec) -> Tensor | None:
-    """Return the lower bound of an action's scale (A,): a share of the largest change.
-
-    A change of an axis that hardly moves in the data is mostly noise, which its own range or
-    quantiles would amplify. The limits of a change say what is little. Targets and unlimited
-    changes have no bound.
-    """
-    if not (any(spec.is_delta) and spec.low and spec.high):
-        return None
-    half = (torch.tensor(spec.high) - torch.tensor(spec.low)).double() / 2
-    bounded = torch.tensor(spec.is_delta) & half.isfinite()
-    return torch.where(bounded, MIN_DELTA_SHARE * half, 0.0)
 
 
 def _has_column(store: ZarrStore, name: str, expected: TensorSpec, problem: str) -> bool:
@@ -325,45 +252,3 @@ def _episode_bounds(
     first = (stops - lengths).repeat_interleave(lengths)
     last = (stops - 1).repeat_interleave(lengths)
     return first.to(device), last.to(device)
-
-
-def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
-    rows = rows.double()
-    std = rows.std(dim=0, correction=0)
-    low, high = rows.amin(dim=0), rows.amax(dim=0)
-    return KeyStats(low, high, rows.mean(dim=0), std, names, _quantiles(rows))
-
-
-def typical_step(rows: Tensor, last: Tensor, is_delta: Tensor | None = None) -> Tensor | None:
-    """Return the typical change of each element in one control step, float64, (*row shape).
-
-    It is √3 times the root mean square of x[t+1] − x[t] within episodes: the half range of a
-    uniform law with that root mean square. Delta actions of the same data would be normalised by
-    about this range. A gripper that jumps in few rows does not count with its whole jump. For an
-    element that is a change already, the change is its value.
-
-    Args:
-        rows: (N, *row shape), of all episodes.
-        last: (N,) int64, the last row of each row's episode.
-        is_delta: (*row shape) bool, elements that are changes of the last command; None for none.
-
-    Returns:
-        The change; None if no episode has two rows.
-    """
-    goes_on = last[1:] == last[:-1]
-    change = rows.double().diff(dim=0)[goes_on]
-    if not len(change):
-        return None
-    if is_delta is not None:
-        change = torch.where(is_delta, rows.double()[1:][goes_on], change)
-    return (3.0 * change.square().mean(dim=0)).sqrt()
-
-
-def _quantiles(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return quantiles at existing rows, inwards: interpolation would let an outlier move them."""
-    there, (low, high) = rows.cpu().numpy(), QUANTILES
-    found = (
-        np.quantile(there, low, axis=0, method="higher"),
-        np.quantile(there, high, axis=0, method="lower"),
-    )
-    return torch.as_tensor(found[0]).to(rows.device), torch.as_tensor(found[1]).to(rows.device)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from robo_rl.core.errors import SpecError
+from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
 
 
@@ -25,13 +25,28 @@ def relative_reference(obs: Tensor, act: Tensor) -> Tensor:
     return F.pad(latest, (0, act.shape[-1] - latest.shape[-1]))
 
 
-def check_relative(relative_to: str, obs_spec: ObsSpec, act_spec: ActSpec) -> None:
+def check_relative(relative_to: str, obs_spec: ObsSpec, act_spec: ActSpec, fitted_to: str) -> None:
     """Check that the leading elements of an action have the unit and size of an observation.
 
+    Args:
+        relative_to: Name of the observation; empty for absolute actions.
+        obs_spec: One step's observation.
+        act_spec: One step's action.
+        fitted_to: What the actions of the normaliser's statistics are relative to.
+
     Raises:
+        ConfigError: The statistics are of other actions.
         SpecError: There is no such observation, its shape or its unit differ, or actions are
             relative already.
     """
+    if fitted_to != relative_to:
+        raise ConfigError(
+            "the normaliser's statistics are of other actions",
+            where="policy.relative_to",
+            expected=relative_to or "absolute actions",
+            found=fitted_to or "absolute actions",
+            hint="clone the policy anew",
+        )
     if not relative_to:
         return
     item = obs_spec.items.get(relative_to)

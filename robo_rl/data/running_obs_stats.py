@@ -14,7 +14,8 @@ from torch import Tensor
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.stateful import Stateful
-from robo_rl.data.normalize import CONSTANT, Normalizer
+from robo_rl.data.affine import CONSTANT
+from robo_rl.data.normalize import Normalizer
 from robo_rl.distributed.moments import Moments, global_count, merged
 
 _OBS = "obs."

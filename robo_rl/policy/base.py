@@ -35,6 +35,7 @@ from robo_rl.policy.chain import (
 from robo_rl.policy.correlation import Correlation, correlate_start
 from robo_rl.policy.inpaint import InpaintTarget
 from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.noise import std_scale
 from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import at_progress, start_value
 
@@ -115,15 +116,7 @@ class DenoisingPolicy(nn.Module):
     ) -> None:
         super().__init__()
         self.check_obs(obs_spec)
-        check_relative(cfg.relative_to, obs_spec, act_spec)
-        if normalizer.relative_to != cfg.relative_to:
-            raise ConfigError(
-                "the normaliser's statistics are of other actions",
-                where="policy.relative_to",
-                expected=cfg.relative_to or "absolute actions",
-                found=normalizer.relative_to or "absolute actions",
-                hint="clone the policy anew",
-            )
+        check_relative(cfg.relative_to, obs_spec, act_spec, normalizer.relative_to)
         self.cfg, self.obs_spec, self.act_spec = cfg, obs_spec, act_spec
         self.obs_horizon, self.horizon, self.exec_horizon = (
             cfg.obs_horizon,
@@ -167,31 +160,9 @@ class DenoisingPolicy(nn.Module):
         chosen = self.cfg.sampler
         if chosen.cfg is not None:
             chosen = replace(chosen, cfg=at_progress(chosen.cfg, progress))
-        self.sampler = chosen.build(self.cfg.num_steps, *self._std_scale(chosen.cfg))
+        scale = std_scale(chosen.cfg, self.act_spec, self.normalizer)
+        self.sampler = chosen.build(self.cfg.num_steps, *scale)
         self.correlation = at_progress(self.cfg.correlation, progress)
-
-    def _std_scale(self, cfg: ConfigModel | None) -> tuple[Tensor, ...]:
-        """Return ``StdScale`` of a sampler whose std is in control steps; empty for another.
-
-        A delta action is what a control step moves, so the unit of such an element is its
-        normalised range.
-
-        Raises:
-            ConfigError: The normaliser does not know what a control step moves.
-        """
-        is_delta = torch.tensor(self.act_spec.is_delta)
-        if getattr(cfg, "std_unit", "range") == "range" or bool(is_delta.all()):
-            return ()
-        step = self.normalizer.step_size("act")
-        if step is None:
-            raise ConfigError(
-                "the policy does not know what a control step moves",
-                where="sampler.std_unit",
-                expected="range, or a policy cloned from demonstrations by this version",
-                found="step",
-                hint="clone the policy again, or give the std in units of the range",
-            )
-        return (torch.where(is_delta, 1.0, step.cpu()),)
 
     @abstractmethod
     def make_eval_sampler(self, num_steps: int) -> Sampler:

@@ -18,6 +18,10 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.spec import ActSpec
+from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, start_value
 
@@ -104,3 +108,29 @@ def learnt_std(raw: Tensor | None, bounds: LearntStd, scale: StdScale = 1.0) -> 
     level = torch.zeros(1, 1, 1) if raw is None else raw.tanh()
     std = (math.log(low) + 0.5 * math.log(high / low) * (level + 1.0)).exp()
     return std * placed(scale, std) if isinstance(scale, Tensor) else std
+
+
+def std_scale(
+    cfg: ConfigModel | None, act_spec: ActSpec, normalizer: Normalizer
+) -> tuple[Tensor, ...]:
+    """Return ``StdScale`` of a sampler whose std is in control steps; empty for another.
+
+    A delta action is what a control step moves, so the unit of such an element is its normalised
+    range.
+
+    Raises:
+        ConfigError: The normaliser does not know what a control step moves.
+    """
+    is_delta = torch.tensor(act_spec.is_delta)
+    if getattr(cfg, "std_unit", "range") == "range" or bool(is_delta.all()):
+        return ()
+    step = normalizer.step_size("act")
+    if step is None:
+        raise ConfigError(
+            "the policy does not know what a control step moves",
+            where="sampler.std_unit",
+            expected="range, or a policy cloned from demonstrations by this version",
+            found="step",
+            hint="clone the policy again, or give the std in units of the range",
+        )
+    return (torch.where(is_delta, 1.0, step.cpu()),)

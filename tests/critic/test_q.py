@@ -9,8 +9,8 @@ from small_policies import ACT, OBS, make_obs
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.critic.heads import HeadConfig
 from robo_rl.critic.q import QCritic, td_target
-from robo_rl.data.dataset import KeyStats, Stats
 from robo_rl.data.normalize import Normalizer
+from robo_rl.data.statistics import KeyStats, Stats
 from robo_rl.optim.ema import Ema
 
 H, E = 3, 2

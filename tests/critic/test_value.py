@@ -7,8 +7,8 @@ import torch
 from small_policies import ACT, OBS, make_obs
 
 from robo_rl.critic.value import ValueCritic
-from robo_rl.data.dataset import KeyStats, Stats
 from robo_rl.data.normalize import Normalizer
+from robo_rl.data.statistics import KeyStats, Stats
 
 CFG = ValueCritic.Config(hidden=(32, 32))
 

@@ -13,7 +13,8 @@ from small_stores import (
 
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.dataset import WindowDataset, typical_step
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.statistics import typical_step
 from robo_rl.data.store.zarr_store import ZarrStore
 
 TO, H = 3, 4

@@ -12,8 +12,10 @@ from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.core.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 from robo_rl.core.spec import ActSpec
-from robo_rl.data.dataset import KeyStats, Stats, WindowDataset, _key_stats, min_delta_scale
-from robo_rl.data.normalize import FEATURE_LIMIT, MODES, Normalizer, compress
+from robo_rl.data.affine import MODES
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.normalize import FEATURE_LIMIT, Normalizer, compress
+from robo_rl.data.statistics import KeyStats, Stats, key_stats, min_delta_scale
 
 REAL = st.floats(-1e4, 1e4, width=32)
 COLUMNS = st.lists(st.tuples(REAL, REAL), min_size=2, max_size=20)
@@ -26,7 +28,7 @@ def stats_of(rows, names=()):
 
 
 def real_stats(rows):
-    return Stats({"act": _key_stats(rows, ())}, "digest")
+    return Stats({"act": key_stats(rows, ())}, "digest")
 
 
 def quiet(stats, modes=None):
@@ -111,7 +113,7 @@ def test_a_change_is_scaled_by_a_tenth_of_its_limit_at_least(mode):
     rows = torch.zeros(1000, 3)
     rows[:, 0] = torch.linspace(-1e-4, 1e-4, 1000)
     rows[5, 0], rows[:, 2] = 0.04, torch.linspace(0.0, 0.02, 1000)
-    stats = _key_stats(rows, ())._replace(min_scale=min_delta_scale(spec))
+    stats = key_stats(rows, ())._replace(min_scale=min_delta_scale(spec))
     bounded = Normalizer.from_stats(Stats({"act": stats}, ""), {"act": mode}).affine("act").scale
     free = quiet(real_stats(rows), {"act": mode}).affine("act").scale
     assert bounded[0] == pytest.approx(max(float(free[0]), 0.005))

@@ -64,7 +64,7 @@ def test_statistics_are_those_of_all_windows_displacements(store):
 @pytest.mark.parametrize(("name", "word"), [("joint", "no observation"), ("speed", "cannot")])
 def test_an_observation_of_another_unit_is_refused(name, word):
     with pytest.raises(SpecError, match=word):
-        check_relative(name, OBS, ACT)
+        check_relative(name, OBS, ACT, name)
 
 
 def test_limits_hold_for_every_observation_and_elements_without_a_reference_keep_theirs():
@@ -89,11 +89,11 @@ def test_a_one_step_student_has_its_teachers_reference():
 
 def test_changes_of_the_last_command_are_relative_already():
     delta = ACT.model_copy(update={"reference": "delta"})
-    check_relative("joint_pos", OBS, ACT)
+    check_relative("joint_pos", OBS, ACT, "joint_pos")
     said = "absolute,absolute,absolute"
-    check_relative("joint_pos", OBS, ACT.model_copy(update={"reference": said}))
+    check_relative("joint_pos", OBS, ACT.model_copy(update={"reference": said}), "joint_pos")
     with pytest.raises(SpecError, match="already"):
-        check_relative("joint_pos", OBS, delta)
+        check_relative("joint_pos", OBS, delta, "joint_pos")
 
 
 def test_statistics_of_other_actions_are_refused():

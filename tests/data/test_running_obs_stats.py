@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from robo_rl.core.errors import ConfigError
-from robo_rl.data.dataset import KeyStats, Stats
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.running_obs_stats import RunningObsStats
+from robo_rl.data.statistics import KeyStats, Stats
 
 
 def normalizer(mean: float = 0.0, std: float = 1.0, mode: str = "standard") -> Normalizer:

@@ -12,7 +12,8 @@ import torch
 from small_policies import ACT, OBS, SAMPLERS, make_obs, make_policy
 
 from robo_rl.core.errors import CheckpointError, RoboRlError
-from robo_rl.data.normalize import Affine, Normalizer
+from robo_rl.data.affine import Affine
+from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.flow import FlowPolicy
 

@@ -12,7 +12,8 @@ from small_policies import ACT, FAMILY, OBS, SAMPLERS, make_obs
 from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec
-from robo_rl.data.normalize import MIN_STEP, Affine, Normalizer
+from robo_rl.data.affine import Affine
+from robo_rl.data.normalize import MIN_STEP, Normalizer
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 
 STEP = torch.tensor([0.02, 0.005])  # physical: what a control step moves

@@ -14,8 +14,9 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
-from robo_rl.data.dataset import Stats, WindowDataset
+from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
+from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy

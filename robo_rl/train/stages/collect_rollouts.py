@@ -86,13 +86,13 @@ class CollectRollouts(Stage):
         policy = load_policy(context.artifact("policy"))
         earlier = context.dataset() if self.cfg.append else None
         after = 0 if earlier is None else len(earlier.episodes)
+        self._demand_column(earlier)
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
             columns = executed_column(env) if self.cfg.labels == "expert" else {}
             said = {"record": self.cfg.model_dump()}
             store = open_stage_store(context, env, earlier, columns, **said)
             labelled = EXECUTED in store.schema.columns
-            self._demand_column(store, labelled=labelled)
             record_waves(
                 store,
                 self.cfg.episodes,
@@ -141,11 +141,14 @@ class CollectRollouts(Stage):
             return policy.act(obs, generator)
         return policy.to_env(obs, policy.sample(obs, generator).act)
 
-    def _demand_column(self, store: ZarrStore, *, labelled: bool) -> None:
-        if self.cfg.labels == "expert" and not labelled:
+    def _demand_column(self, earlier: ZarrStore | None) -> None:
+        """Refuse a dataset that cannot hold labels, before it is copied."""
+        if self.cfg.labels == "executed" or earlier is None:
+            return
+        if EXECUTED not in earlier.schema.columns:
             raise DataError(
                 "has no column for executed actions beside labels",
-                where=store.path,
+                where=earlier.path,
                 expected=f"column '{EXECUTED}'",
                 hint="collect with record: label, or record without append",
             )

@@ -18,8 +18,8 @@ from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec
-from robo_rl.data.dataset import KeyStats, Stats
 from robo_rl.data.normalize import Normalizer
+from robo_rl.data.statistics import KeyStats, Stats
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.pipeline.stage import Context, Report, Stage

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 import torch
+from small_families import demonstrate, makers
 
 from robo_rl.core.errors import DeviceError
-from robo_rl.core.seeding import make_generator
 from robo_rl.env.gym_envs.gym_robotics import ACT_NAMES, OBS_NAMES, GymRobotics
 from robo_rl.testing.env import check_vec_env
 
@@ -26,22 +25,7 @@ BLOCK, GOAL = slice(3, 6), slice(25, 28)
 @pytest.fixture
 def make():
     """Makes envs and closes them."""
-    made = []
-
-    def _make(task: Any = "FetchPush-v4", num_envs=4, **fields):
-        fields = {"workers": 2, **fields}
-        made.append(GymRobotics(GymRobotics.Config(task=task, **fields), num_envs))
-        return made[-1]
-
-    yield _make
-    for env in made:
-        env.close()
-
-
-def demonstrate(env, steps, noise=0.0):
-    """All steps of the expert, env b's first episode and what follows it."""
-    expert = env.expert(env.num_envs, make_generator("expert", 0), noise)
-    return [env.step(expert.act(env.view).act) for _ in range(steps)]
+    yield from makers(GymRobotics, "FetchPush-v4")
 
 
 def stacked(steps, name):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from small_families import demonstrate, makers
 
 from robo_rl.core.errors import ConfigError, DeviceError
 from robo_rl.core.seeding import make_generator
@@ -30,22 +31,7 @@ IN_DEVELOPMENT = (
 @pytest.fixture
 def make():
     """Makes envs and closes them."""
-    made = []
-
-    def _make(task="reach-v3", num_envs=4, **fields):
-        fields = {"workers": 2, **fields}
-        made.append(MetaWorld(MetaWorld.Config(task=task, **fields), num_envs))
-        return made[-1]
-
-    yield _make
-    for env in made:
-        env.close()
-
-
-def demonstrate(env, steps, noise=0.0):
-    """All steps of the expert, env b's first episode and what follows it."""
-    expert = env.expert(env.num_envs, make_generator("expert", 0), noise)
-    return [env.step(expert.act(env.view).act) for _ in range(steps)]
+    yield from makers(MetaWorld, "reach-v3")
 
 
 @installed

@@ -216,6 +216,7 @@ def test_labels_need_a_column_for_what_was_executed(policy, tmp_path):
             labels="expert",
             append=True,
         )
+    assert not (tmp_path / "more").exists()
 
 
 def test_an_expert_with_a_memory_labels_no_other_policy(policy, tmp_path, monkeypatch):
