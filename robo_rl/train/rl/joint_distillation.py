@@ -36,7 +36,8 @@ class JointDistillation(Stateful):
 
     The student starts from the policy's weights and shares its normaliser. It has its own random
     streams, so the policy is the same with and without it. A rollback of the policy does not change
-    the student.
+    the student. Where training ends with an earlier policy (``FinalChoice``), the student is still
+    that of the last one, and the stage ``distill`` brings it to the kept policy.
 
     Args:
         cfg: See ``Config``.
