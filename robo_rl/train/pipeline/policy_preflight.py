@@ -1,7 +1,8 @@
 """Checks with a stand-in policy whether an algorithm accepts a policy, before data is made.
 
 An algorithm's requirements (random steps, learnt noise, a fully trained chain) must not depend on
-the observations. So the stand-in has one observed number and one action.
+the observations. So the stand-in has one observed number and one action, which is relative to that
+number where the policy's actions are relative.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
-_OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
 _ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
@@ -40,8 +40,10 @@ def _stand_in(policy: Component[DenoisingPolicy]) -> DenoisingPolicy | None:
     missing package, may still be right on the target machine.
     """
     try:
+        relative_to = policy.cfg.relative_to
+        obs = ObsSpec(items={relative_to or "x": TensorSpec(shape=(1,))})
         with torch.random.fork_rng(devices=[]):
-            return policy.build(_OBS, _ACT, Normalizer.identity(_OBS, _ACT))
+            return policy.build(obs, _ACT, Normalizer.identity(obs, _ACT, relative_to))
     except ConfigError:
         raise
     except Exception:
