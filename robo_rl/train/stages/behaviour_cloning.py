@@ -10,7 +10,6 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.supervised import SupervisedTrainer
-from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
@@ -18,6 +17,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
+from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
 from robo_rl.train.checkpoint.resumable_steps import take_steps
@@ -39,8 +39,11 @@ class CloneBehaviour(Stage):
         cfg: See ``Config``.
     """
 
-    class Config(ConfigModel):
-        """Length, batch and optimiser; ``only_success`` leaves out failed demonstrations.
+    class Config(PrecisionConfig):
+        """Length, batch, optimiser and precision; ``only_success`` leaves out failed episodes.
+
+        ``precision: bf16`` computes the loss in bfloat16, on a GPU or on a processor with
+        AVX512-BF16 or AMX. Other processors emulate it slowly. The policy acts in float32.
 
         ``num_reset_samples`` widens the normalisation range of observations by that many start
         states. These need no demonstration. A few demonstrations show few object poses, and other
@@ -136,7 +139,9 @@ class CloneBehaviour(Stage):
 
         def step() -> dict[str, Tensor]:
             batch = data.sample(self.cfg.batch, generator)
-            return {"loss": trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))}
+            with autocast(self.cfg.precision, trainer.policy):
+                loss = trainer.policy.loss(batch.obs, batch.act, generator)
+            return {"loss": trainer.step(loss)}
 
         means = take_steps(
             directory,

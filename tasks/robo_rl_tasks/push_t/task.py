@@ -1,7 +1,7 @@
 """Push a T on the table to a target pose with a peg held in the hand.
 
 Shapes: B envs. The T stands on three small feet, so that only three points have friction with the
-table, and physics is fast. Success is the fraction of the target that the T covers.
+table while it is pushed, and physics is fast. Success is the fraction of the target that the T covers.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 TARGET = "target"
 PLACE_SCALE_M, NEAR_SCALE_M = 0.1, 0.2
-# Only the robot touches the T's boxes; the table touches its feet.
-PUSHED = {"contype": 0, "conaffinity": 2, "condim": 3, "priority": 2, "friction": [0.2, 0, 0]}
-FOOT_FRICTION = 0.4
+# The robot (type 2) touches the T's boxes. The table (type 1) touches them only where the T is
+# pressed down beside its feet; without this contact the T would turn over.
+PUSHED = {"contype": 0, "conaffinity": 3, "condim": 3, "priority": 2, "friction": [0.2, 0, 0]}
+FOOT_FRICTION, FOOT_M = 0.4, 5e-4
 
 
 class PushTConfig(TabletopConfig):
@@ -91,7 +92,8 @@ class PushT(TabletopTask[PushTConfig]):
         add_peg(spec, self.robot.frames.ee_site, cfg.peg_radius_m, cfg.peg_length_m)
         blue = [0.2, 0.45, 0.85, 1]
         body = add_object(spec, "tee", self._solids(cfg.height_m), cfg.mass_kg, rgba=blue, **PUSHED)
-        feet = [[x * cfg.unit_m, y * cfg.unit_m, -cfg.height_m / 2] for x, y in tee.FEET]
+        below = cfg.height_m / 2 + FOOT_M
+        feet = [[x * cfg.unit_m, y * cfg.unit_m, -below] for x, y in tee.FEET]
         add_feet(body, feet, FOOT_FRICTION)
         add_marker(spec, TARGET, self._solids(1e-3))
         return spec
@@ -107,7 +109,7 @@ class PushT(TabletopTask[PushTConfig]):
         turn = _draw((cfg.min_rotation,), (cfg.max_rotation,), num, generator)[:, 0]
         side = torch.randint(2, (num,), generator=generator) * 2 - 1
         yaw = wrap_angle(target[:, 2] + side * turn)
-        free = _pose(place, cfg.height_m / 2, yaw)
+        free = _pose(place, cfg.height_m / 2 + FOOT_M, yaw)
         goal = {TARGET: _pose(target[:, :2], 0.0, target[:, 2])}
         qvel = torch.zeros(num, arm.shape[1] + 6)
         return Reset(qpos=torch.cat([arm, free], dim=-1), qvel=qvel, goal=goal)

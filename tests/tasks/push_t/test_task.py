@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import mujoco
+import numpy as np
 import pytest
 import torch
 
 from robo_rl.core.rotations import yaw_to_quat
 from robo_rl.testing.task import check_task, demonstrate
-from robo_rl_tasks.push_t import tee
+from robo_rl_tasks.push_t import overlap, tee
 from robo_rl_tasks.push_t.task import PushT, PushTConfig
 
 UNIT_M = 0.03
@@ -95,6 +97,25 @@ def test_starts_are_turned_off_the_target(generator):
 
 def test_feet_share_the_load():
     assert torch.tensor(tee.FEET).mean(dim=0).tolist() == pytest.approx([0, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("corner", range(8))
+def test_it_does_not_turn_over_when_it_is_pressed_down_near_a_corner(task, corner):
+    model = task.scene().compile()
+    data, body = mujoco.MjData(model), model.body("tee").id
+    data.joint("tee").qpos = [0.5, 0.4, 0.02, 1, 0, 0, 0]
+    inside = task.boxes - torch.tensor([0.0, 0.0, 0.003, 0.003])
+    x, y = overlap.box_corners(inside, torch.zeros(3)).flatten(0, 1)[corner].tolist()
+    none = np.zeros(3)
+    for step in range(1000):
+        data.qfrc_applied[:] = 0.0
+        if 200 < step < 700:
+            down = np.array([0.0, 0.0, -0.04 * (step - 200)])  # up to 20 N
+            at = data.xpos[body] + data.xmat[body].reshape(3, 3) @ [x, y, 0.015]
+            mujoco.mj_applyFT(model, data, down, none, at, body, data.qfrc_applied)
+        mujoco.mj_step(model, data)
+    assert data.xmat[body][8] == pytest.approx(1.0, abs=1e-4)
+    assert data.xpos[body][2] == pytest.approx(0.0155, abs=5e-4)
 
 
 def test_origin_is_the_centre_of_mass():
