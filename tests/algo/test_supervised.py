@@ -9,6 +9,7 @@ import torch
 from small_policies import make_obs, make_policy
 
 from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.optim.precision import Precision, autocast
 
 ROWS = 256
 
@@ -21,7 +22,11 @@ def demonstration(seed: int = 0) -> tuple[dict[str, torch.Tensor], torch.Tensor]
 
 
 def train(
-    sampler: str, steps: int, generator: torch.Generator, **fields: float
+    sampler: str,
+    steps: int,
+    generator: torch.Generator,
+    precision: Precision = Precision.FP32,
+    **fields: float,
 ) -> SupervisedTrainer:
     policy = make_policy(sampler, 5).float()
     trainer = SupervisedTrainer(
@@ -29,13 +34,24 @@ def train(
     )
     obs, act = demonstration()
     for _ in range(steps):
-        trainer.step(policy.loss(obs, act, generator))
+        with autocast(precision, policy):
+            loss = policy.loss(obs, act, generator)
+        trainer.step(loss)
     return trainer
 
 
-@pytest.mark.parametrize("sampler", ["gaussian", "ddim", "flow_noise"])
-def test_a_function_is_learnt_and_generalises(sampler, generator):
-    policy = train(sampler, 600, generator, ema_decay=0.98).ema.module
+@pytest.mark.parametrize(
+    ("sampler", "precision"),
+    [
+        ("gaussian", Precision.FP32),
+        ("ddim", Precision.FP32),
+        ("flow_noise", Precision.FP32),
+        ("flow_noise", Precision.BF16),
+    ],
+)
+def test_a_function_is_learnt_and_generalises(sampler, precision, generator):
+    policy = train(sampler, 600, generator, precision, ema_decay=0.98).ema.module
+    assert all(weights.dtype == torch.float32 for weights in policy.parameters())
     obs, act = demonstration(seed=1)
     with torch.no_grad():
         error = (policy.act(obs, generator) - act).square().mean()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -88,6 +89,10 @@ class GaeConfig(PrecisionConfig, OptimizerConfig):
 
     ``critic_minibatch`` counts decisions. The value 0 takes the actor's minibatch size, which
     counts sample units. The first ``warmup_updates`` updates train the critic alone.
+
+    A low ``gae_lambda`` reduces the variance of advantages, but returns of a low λ consist of the
+    critic's own values and follow rewards slowly. A higher ``critic_lambda`` separates the two
+    (decoupled GAE of VC-PPO, arXiv 2503.01491).
     """
 
     critic: ValueCritic.Config = ValueCritic.Config()
@@ -102,6 +107,8 @@ class GaeConfig(PrecisionConfig, OptimizerConfig):
     """Updates at the start that train only the critic."""
     gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
     """λ of generalised advantage estimation; 1 uses full returns, 0 uses one-step TD errors."""
+    critic_lambda: float | None = Field(default=None, ge=0.0, le=1.0)
+    """λ of the returns that the critic is fitted to; null takes ``gae_lambda``."""
 
 
 class GaeEstimator(AdvantageEstimator):
@@ -158,7 +165,8 @@ class GaeEstimator(AdvantageEstimator):
         if len(rollout.ended):
             t, env = rollout.ended.T
             next_value[t, env] = self.critic(rollout.final_obs)
-        return gae(
+        of_lambda = partial(
+            gae,
             rew,
             value,
             next_value,
@@ -166,8 +174,11 @@ class GaeEstimator(AdvantageEstimator):
             truncated=rollout.truncated,
             valid=rollout.valid,
             discount=rollout.discount,
-            lam=self.cfg.gae_lambda,
         )
+        adv, returns = of_lambda(lam=self.cfg.gae_lambda)
+        if self.cfg.critic_lambda is not None:
+            returns = of_lambda(lam=self.cfg.critic_lambda)[1]
+        return adv, returns
 
     def _values(self, obs: dict[str, Tensor]) -> Tensor:
         steps, envs = next(iter(obs.values())).shape[:2]

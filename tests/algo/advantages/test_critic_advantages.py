@@ -115,11 +115,12 @@ def after(t: int, env: int) -> float:
     return float(SEEN[t + 1, env] if t + 1 < T else LAST[env])
 
 
-def brute_force(unit: float) -> dict[tuple[int, int], float]:
+def brute_force(unit: float, lam: float = LAM) -> dict[tuple[int, int], float]:
     """(t, env) → Σ Π(discount·λ)·δ, until the episode ends, its world is lost, or the block ends.
 
     Args:
         unit: What rewards are divided by.
+        lam: λ.
     """
     found = {(t, env): 0.0 for t in range(T) for env in range(B) if (t, env) != LOST}
     for begun, env in found:
@@ -130,7 +131,7 @@ def brute_force(unit: float) -> dict[tuple[int, int], float]:
             discount = float(DISCOUNT[t, env])
             delta = float(REW[t, env]) / unit + discount * after(t, env) - float(SEEN[t, env])
             total += weight * delta
-            weight *= discount * LAM
+            weight *= discount * lam
             if (t, env) in (TERMINATED, TRUNCATED):
                 break
         found[begun, env] = total
@@ -145,6 +146,20 @@ def test_a_critics_advantages_are_brute_forces_at_every_kind_of_end():
     want = torch.tensor(list(brute_force(credit.metrics["return_scale"]).values()))
     assert len(want) == T * B - 1
     torch.testing.assert_close(credit.adv, (want - want.mean()) / want.std())
+
+
+@pytest.mark.parametrize(("critic_lambda", "lam"), [(None, LAM), (0.0, 0.0), (1.0, 1.0)])
+def test_the_critic_is_fitted_to_returns_of_its_own_lambda(critic_lambda, lam, monkeypatch):
+    made, rollout, fitted = creditor(critic_lambda=critic_lambda), block(), list[Tensor]()
+    made.critic = Reader()  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setattr(made, "_fit", lambda _, returns: fitted.append(returns) or {})
+    credit = made.compute_advantages(rollout)
+    unit = credit.metrics["return_scale"]
+    adv = torch.tensor(list(brute_force(unit).values()))
+    torch.testing.assert_close(credit.adv, (adv - adv.mean()) / adv.std())
+    want = {at: adv + float(SEEN[at]) for at, adv in brute_force(unit, lam).items()}
+    found = {at: fitted[0][at] for at in want}
+    torch.testing.assert_close(torch.stack(list(found.values())), torch.tensor([*want.values()]))
 
 
 @pytest.mark.parametrize("kind", ["gae", "monte_carlo"])

@@ -165,7 +165,7 @@ def start_features(policy: DenoisingPolicy, seed: int) -> Tensor:
 def test_starts_of_episodes_are_within_the_ranges_that_include_them(tmp_path: Path):
     stages = {
         "collect": {"episodes": 1, "num_envs": 1},
-        "bc": {"steps": 1, "num_reset_samples": 64},
+        "bc": {"steps": 1, "num_reset_samples": 64, "precision": "bf16"},
     }
     run(tmp_path, stages=stages, waive=dict.fromkeys(stages, "untrained"))
     policy = load_policy(tmp_path / "tiny" / "01-bc" / "policy")
