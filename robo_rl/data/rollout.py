@@ -5,8 +5,11 @@ Shapes: T decisions, B envs, N = T·B rows, To history, K denoising steps, H hor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,6 +34,8 @@ class Rollout:
             before it; None without correlated exploration.
         initial_noise: (B, K, H, A), the noise before the first decisions, or None.
         shard: (T, B) int64, index of each env's shard; None for a run with one shard.
+        policy_log_ratio: (T, B), ln of the acting policy's probability of the executed chain over
+            that of the policy that sampled it; None if the acting policy sampled all of them.
     """
 
     obs: dict[str, Tensor]
@@ -49,6 +54,7 @@ class Rollout:
     noise_continues: Tensor | None = None
     initial_noise: Tensor | None = None
     shard: Tensor | None = None
+    policy_log_ratio: Tensor | None = None
 
     @property
     def shards(self) -> Tensor | None:
@@ -63,6 +69,29 @@ class Rollout:
     def _numbers(self) -> Tensor:
         """(N,) of the valid rows among all."""
         return self.valid.flatten().nonzero().flatten()
+
+
+def join_rollouts(parts: Sequence[Rollout]) -> Rollout:
+    """Return rollouts of equal T and of the same settings side by side, as one of ΣB envs."""
+    dims = {"last_obs": 0, "final_obs": 0, "initial_noise": 0}
+    joined: dict[str, Any] = {
+        field.name: _cat([getattr(each, field.name) for each in parts], dims.get(field.name, 1))
+        for field in fields(Rollout)
+        if field.name != "ended"
+    }
+    begins = accumulate((each.rew.shape[1] for each in parts), initial=0)
+    ended = [each.ended + each.ended.new_tensor([0, begin]) for each, begin in zip(parts, begins)]
+    return Rollout(**joined, ended=torch.cat(ended))
+
+
+def _cat(parts: Sequence[Any], dim: int) -> Any:
+    """Concatenate tensors, or dicts of tensors; None stays None."""
+    first = parts[0]
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return {name: torch.cat([each[name] for each in parts], dim) for name in first}
+    return torch.cat(list(parts), dim)
 
 
 def executed_mask(num_exec: Tensor, horizon: int) -> Tensor:

@@ -145,6 +145,8 @@ class GaeEstimator(AdvantageEstimator):
     def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Return normalized advantages, and fit the critic to the returns.
 
+        The return scale is updated by the first B envs, those of the latest rollout.
+
         Raises:
             PluginError: A return is not finite.
         """
@@ -155,7 +157,8 @@ class GaeEstimator(AdvantageEstimator):
         return credit._replace(metrics=metrics)
 
     def _scale_rewards(self, rollout: Rollout) -> Tensor:
-        self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
+        ends, fresh = rollout.terminated | rollout.truncated, len(self.scale.running)
+        self.scale.update(rollout.rew[:, :fresh], rollout.discount[:, :fresh], ends[:, :fresh])
         return rollout.rew / self.scale.std
 
     @torch.no_grad()
@@ -174,6 +177,7 @@ class GaeEstimator(AdvantageEstimator):
             truncated=rollout.truncated,
             valid=rollout.valid,
             discount=rollout.discount,
+            log_ratio=rollout.policy_log_ratio,
         )
         adv, returns = of_lambda(lam=self.cfg.gae_lambda)
         if self.cfg.critic_lambda is not None:

@@ -30,11 +30,17 @@ def gae(
     valid: Tensor,
     discount: Tensor,
     lam: float,
+    log_ratio: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimation over decisions that last a varying number of env steps.
 
         δ = rew + discount·(1 − terminated)·V(next_obs) − V(obs)
         A = δ + discount·λ·A'
+
+    With ``log_ratio`` they are those of V-trace (Espeholt et al. 2018, arXiv 1802.01561, eq. 1 and
+    remark 2) with c = λ·ρ and ρ = min(1, ratio):
+
+        A = δ + discount·λ·ρ'·A',    return = V(obs) + ρ·A
 
     The sum stops where the episode is terminated or truncated, and where the next decision is not
     valid. Source: Schulman et al. 2016, arXiv 1506.02438, eq. 16.
@@ -48,18 +54,21 @@ def gae(
         valid: (T, B) bool; rows that are not valid get advantage 0 and do not affect other rows.
         discount: (T, B), γ to the power of the number of executed env steps.
         lam: λ per decision.
+        log_ratio: (T, B), ln of the acting policy's probability over that of the policy that
+            collected a decision; None if they are the same.
 
     Returns:
         Advantages (T, B) and returns (T, B) = advantage + value.
     """
+    rho = torch.ones_like(rew) if log_ratio is None else log_ratio.clamp(max=0.0).exp()
     going_on = ~(terminated | truncated)
     delta = rew + discount * ~terminated * next_value - value
     adv = torch.zeros_like(rew)
     after = torch.zeros_like(rew[0])
     for t in reversed(range(len(rew))):
-        after = torch.where(valid[t], delta[t] + discount[t] * lam * going_on[t] * after, 0.0)
-        adv[t] = after
-    return adv, adv + value
+        adv[t] = torch.where(valid[t], delta[t] + discount[t] * lam * going_on[t] * after, 0.0)
+        after = rho[t] * adv[t]
+    return adv, rho * adv + value
 
 
 def group_advantages(

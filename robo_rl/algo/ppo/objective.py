@@ -113,7 +113,8 @@ class Objective:
         closed_form_kl: bool = True,
     ) -> None:
         self.cfg, self.policy = cfg, policy
-        self.data = ActorBatch.of(rollout, adv)
+        self.data = ActorBatch.of(rollout, _weighted(adv, rollout, cfg.log_ratio_max))
+        self._reuses = rollout.policy_log_ratio is not None
         if cfg.ratio is RatioMode.NOISE_CONDITIONED:
             self.data = self.data.replayed(acted or policy)
         self._steps = policy.trainable_steps.nonzero().flatten().to(adv.device)
@@ -170,7 +171,7 @@ class Objective:
             units,
             units_per_decision=share,
             norm=cfg.ratio_norm,
-            rescore=cfg.precision is not Precision.FP32,
+            rescore=cfg.precision is not Precision.FP32 or self._reuses,
             closed_form_kl=self._closed_form_kl,
         )
 
@@ -219,6 +220,13 @@ class Objective:
     @property
     def _clip_high(self) -> float:
         return self.cfg.clip_high or self.cfg.clip
+
+
+def _weighted(adv: Tensor, rollout: Rollout, limit: float) -> Tensor:
+    """Weigh decisions of earlier policies by the ratio of the acting policy to them."""
+    if rollout.policy_log_ratio is None:
+        return adv
+    return adv * rollout.rows(rollout.policy_log_ratio).clamp(-limit, limit).exp()
 
 
 def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None:

@@ -7,13 +7,19 @@ and weight averages in ``actor_update``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
 import torch
+from pydantic import Field, model_validator
 
 from robo_rl.algo.advantages.factory import AdvantageConfig
 from robo_rl.algo.on_policy import OnPolicy
 from robo_rl.algo.ppo import objective
 from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor
 from robo_rl.algo.ppo.ratio_units import RatioMode
+from robo_rl.algo.ppo.rollout_reuse import RolloutReuse
+from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
 
 
@@ -33,7 +39,26 @@ class Ppo(OnPolicy):
     class Config(ActorConfig, AdvantageConfig):
         """Hyper-parameters; see ``ObjectiveConfig``, ``ActorConfig`` and ``AdvantageConfig``."""
 
+        reused_rollouts: int = Field(default=0, ge=0)
+        """Earlier rollouts that an update learns from too, see ``RolloutReuse``; 0 is off."""
+
+        @model_validator(mode="after")
+        def _what_reuse_needs(self) -> Self:
+            if not self.reused_rollouts:
+                return self
+            refused = {
+                f"ratio '{self.ratio}'": self.ratio in (RatioMode.CFM, RatioMode.NOISE_CONDITIONED),
+                "proximal_ema": self.proximal_ema,
+                f"advantage '{self.advantage}'": self.advantage != "gae",
+                "group_size": self.group_size > 1,
+            }
+            for name, used in refused.items():
+                if used:
+                    raise ValueError(f"reused_rollouts: {name} has no correction for old chains")
+            return self
+
     actor: PpoActor
+    state_parts: ClassVar[tuple[str, ...]] = ("reuse",)
 
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
@@ -41,8 +66,21 @@ class Ppo(OnPolicy):
         super().__init__(cfg, policy, num_envs, generator, PpoActor(cfg, policy, generator))
         self.cfg = cfg
         self.single_step = cfg.ratio is RatioMode.SINGLE_STEP
+        self.reuse = RolloutReuse(cfg.reused_rollouts, cfg.ratio) if cfg.reused_rollouts else None
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
         """Refuse a policy that does not support the settings."""
         objective.check_policy_supports(cfg, policy)
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """See ``OnPolicy``; learns from earlier rollouts too if they are reused."""
+        if self.reuse is not None:
+            rollout = self.reuse.join(rollout, self.actor.policy)
+        return super().update(rollout)
+
+    def rollback(self, state: Mapping[str, Any]) -> None:
+        """See ``OnPolicy``; forgets earlier rollouts."""
+        super().rollback(state)
+        if self.reuse is not None:
+            self.reuse.clear()

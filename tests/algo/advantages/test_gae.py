@@ -11,8 +11,8 @@ from robo_rl.core.errors import PluginError
 LAM = 0.9
 
 
-def brute_force(rew, value, next_value, terminated, ended, valid, discount, lam):
-    """Σ over the rest of the episode of Π(discount·λ)·δ, written as a double loop."""
+def brute_force(rew, value, next_value, terminated, ended, valid, discount, lam, rho):
+    """Σ over the rest of the episode of Π(discount·λ·ρ')·δ, written as a double loop."""
     steps, envs = rew.shape
     adv = torch.zeros_like(rew)
     for env in range(envs):
@@ -24,13 +24,14 @@ def brute_force(rew, value, next_value, terminated, ended, valid, discount, lam)
                 bootstrap = 0.0 if terminated[s, env] else next_value[s, env]
                 delta = rew[s, env] + discount[s, env] * bootstrap - value[s, env]
                 adv[t, env] += weight * delta
-                if ended[s, env]:
+                if ended[s, env] or s + 1 == steps:
                     break
-                weight *= discount[s, env] * lam
+                weight *= discount[s, env] * lam * rho[s + 1, env]
     return adv
 
 
-def test_gae_equals_brute_force(generator):
+@pytest.mark.parametrize("earlier_policy", [False, True])
+def test_gae_equals_brute_force(earlier_policy, generator):
     shape = (13, 40)
     rew, value, next_value = (torch.randn(shape, generator=generator) for _ in range(3))
     terminated, truncated = (torch.rand(shape, generator=generator) < 0.1 for _ in range(2))
@@ -38,6 +39,8 @@ def test_gae_equals_brute_force(generator):
     # chunks of up to four env steps, of which an episode's end cuts some off
     num_exec = torch.randint(1, 5, shape, generator=generator)
     discount = 0.97**num_exec
+    log_ratio = torch.randn(shape, generator=generator) if earlier_policy else None
+    rho = torch.ones(shape) if log_ratio is None else log_ratio.exp().clamp(max=1.0)
     adv, returns = gae(
         rew,
         value,
@@ -47,12 +50,13 @@ def test_gae_equals_brute_force(generator):
         valid=valid,
         discount=discount,
         lam=LAM,
+        log_ratio=log_ratio,
     )
     want = brute_force(
-        rew, value, next_value, terminated, terminated | truncated, valid, discount, LAM
+        rew, value, next_value, terminated, terminated | truncated, valid, discount, LAM, rho
     )
     torch.testing.assert_close(adv, want)
-    torch.testing.assert_close(returns, want + value)
+    torch.testing.assert_close(returns, rho * want + value)
 
 
 @pytest.mark.parametrize(("flag", "want"), [("terminated", 1.0), ("truncated", 1.0 + 0.81 * 5.0)])

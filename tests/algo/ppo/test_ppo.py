@@ -6,7 +6,8 @@ import copy
 
 import pytest
 import torch
-from small_policies import make_obs, make_policy
+from small_bandit import ROWS, one_decision
+from small_policies import make_policy
 from torch import Tensor, nn
 
 from robo_rl.algo.advantages.critic_advantages import GaeEstimator
@@ -15,11 +16,9 @@ from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.core.errors import PluginError
-from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
+from robo_rl.data.rollout import Rollout
 from robo_rl.nets.base import ChunkNet
 
-TARGET = 0.5
-ROWS = 512
 BOUNDED = {"clip": 0.05, "target_kl": 0.03}
 """Ratios of bounds need smaller steps than ratios of likelihoods."""
 VEL = {"prediction_type": "vel"}
@@ -37,32 +36,6 @@ CASES = [
     ("flow_noise", "joint", OFFSET),
     ("flow_noise", "noise_conditioned", OFFSET),
 ]
-
-
-def one_decision(policy, generator, mode, seed=0, rows=ROWS, copies=1) -> Rollout:
-    """A bandit: every decision ends its episode; reward is −‖act − target‖² of what is executed."""
-    drawn = make_obs(rows // copies, seed)
-    obs = {name: o.float().repeat_interleave(copies, dim=0) for name, o in drawn.items()}
-    with torch.no_grad():
-        chain = policy.sample(obs, generator, single_step=mode is RatioMode.SINGLE_STEP)
-    num_exec = torch.full((rows,), policy.exec_horizon)
-    mask = executed_mask(num_exec, policy.horizon)
-    rew = -((chain.act - TARGET).square() * mask).sum(dim=(1, 2))
-    columns = {
-        "x": chain.x,
-        "log_prob": (chain.log_prob * mask[:, None]).sum(dim=(2, 3)),
-        "rew": rew,
-        "terminated": torch.ones(rows, dtype=torch.bool),
-        "truncated": torch.zeros(rows, dtype=torch.bool),
-        "valid": torch.ones(rows, dtype=torch.bool),
-        "discount": torch.full((rows,), 0.99),
-        "num_exec": num_exec,
-    }
-    if chain.k_star is not None:
-        columns["k_star"] = chain.k_star
-    builder = RolloutBuilder()
-    builder.add(obs, obs, columns)
-    return builder.finish(obs)
 
 
 @pytest.mark.parametrize(("sampler", "mode", "fields"), CASES)
@@ -92,6 +65,9 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
         ("ddpm", {}, {"ratio": "per_step", "clip_base": 0.02, "clip_high": 0.3}),
         ("flow_noise", {}, {"regularization": {"reverse_kl": 1e-3, "bc_rollout": 1e-3}}),
         ("flow_noise", {}, {"proximal_ema": 0.8, "ema_decay": 0.9}),
+        ("flow_noise", {}, {"reused_rollouts": 2}),
+        ("flow_sde", {}, {"reused_rollouts": 1, "ratio": "single_step", "ratio_norm": "guard"}),
+        ("ddpm", {}, {"reused_rollouts": 1, "ratio": "per_step", "precision": "bf16"}),
         ("gaussian", {}, {"trust_region": "spo", "entropy_coef": 1e-3, "proximal_ema": 0.5}),
         ("gaussian", {}, {"advantage": "monte_carlo"}),
         ("flow_noise", {}, {"precision": "bf16"}),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
+from typing import Any
 
-import mujoco
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,8 @@ from robo_rl.core.rotations import yaw_to_quat
 from robo_rl.testing.task import check_task, demonstrate
 from robo_rl_tasks.push_t import overlap, tee
 from robo_rl_tasks.push_t.task import PushT, PushTConfig
+
+mujoco: Any = import_module("mujoco")
 
 UNIT_M = 0.03
 
