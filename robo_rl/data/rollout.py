@@ -79,8 +79,12 @@ def join_rollouts(parts: Sequence[Rollout]) -> Rollout:
         for field in fields(Rollout)
         if field.name != "ended"
     }
-    begins = accumulate((each.rew.shape[1] for each in parts), initial=0)
-    ended = [each.ended + each.ended.new_tensor([0, begin]) for each, begin in zip(parts, begins)]
+    sizes = [each.rew.shape[1] for each in parts]
+    begins = accumulate([0, *sizes[:-1]])
+    ended = [
+        each.ended + each.ended.new_tensor([0, begin])
+        for each, begin in zip(parts, begins, strict=True)
+    ]
     return Rollout(**joined, ended=torch.cat(ended))
 
 
