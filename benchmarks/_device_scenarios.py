@@ -202,6 +202,7 @@ SCENARIOS: dict[str, Scenario] = {
         "ppo", {"sampler": {"name": "flow_sde"}}, **PPO, ratio="single_step"
     ),
     "ppo noise_conditioned": of_algorithm("ppo", **PPO, ratio="noise_conditioned"),
+    "ppo reuse": of_algorithm("ppo", **PPO, reused_rollouts=1),
     "ppo cfm": of_algorithm("ppo", **PPO, ratio="cfm"),
     "ppo regularization": of_algorithm("ppo", **PPO, entropy_coef=0.01, regularization=PENALTIES),
     "ppo averages": of_algorithm("ppo", **PPO, ema_decay=0.9, proximal_ema=0.9, trust_region="spo"),

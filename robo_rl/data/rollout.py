@@ -61,6 +61,11 @@ class Rollout:
         """Shard (N,) of the valid rows."""
         return None if self.shard is None else self.rows(self.shard)
 
+    def to(self, device: torch.device) -> Rollout:
+        """Return the rollout on a device; the same tensors if they are there."""
+        columns = {field.name: _placed(getattr(self, field.name), device) for field in fields(self)}
+        return Rollout(**columns)
+
     def rows(self, tensor: Tensor) -> Tensor:
         """Fold (T, B, …) into the valid rows (N, …)."""
         return tensor.flatten(0, 1)[self._numbers]
@@ -71,31 +76,39 @@ class Rollout:
         return self.valid.flatten().nonzero().flatten()
 
 
-def join_rollouts(parts: Sequence[Rollout]) -> Rollout:
-    """Return rollouts of equal T and of the same settings side by side, as one of ΣB envs."""
-    dims = {"last_obs": 0, "final_obs": 0, "initial_noise": 0}
-    joined: dict[str, Any] = {
-        field.name: _cat([getattr(each, field.name) for each in parts], dims.get(field.name, 1))
-        for field in fields(Rollout)
-        if field.name != "ended"
-    }
-    sizes = [each.rew.shape[1] for each in parts]
+_ALONG_ENVS = ("last_obs", "final_obs", "ended", "initial_noise")  # all else starts with (T, B)
+
+
+def join_rollouts(rollouts: Sequence[Rollout]) -> Rollout:
+    """Return rollouts of equal T and with the same columns side by side, as one of ΣB envs."""
+    sizes = [rollout.valid.shape[1] for rollout in rollouts]
     begins = accumulate([0, *sizes[:-1]])
     ended = [
-        each.ended + each.ended.new_tensor([0, begin])
-        for each, begin in zip(parts, begins, strict=True)
+        rollout.ended + torch.tensor([0, begin], device=rollout.ended.device)
+        for rollout, begin in zip(rollouts, begins, strict=True)
     ]
-    return Rollout(**joined, ended=torch.cat(ended))
+    columns: dict[str, Any] = {
+        field.name: _joined(
+            [getattr(r, field.name) for r in rollouts], dim=int(field.name not in _ALONG_ENVS)
+        )
+        for field in fields(Rollout)
+    }
+    return Rollout(**columns | {"ended": torch.cat(ended)})
 
 
-def _cat(parts: Sequence[Any], dim: int) -> Any:
-    """Concatenate tensors, or dicts of tensors; None stays None."""
-    first = parts[0]
-    if first is None:
-        return None
+def _joined(values: Sequence[Any], dim: int) -> Any:
+    first = values[0]
+    if isinstance(first, Tensor):
+        return torch.cat(list(values), dim=dim)
     if isinstance(first, dict):
-        return {name: torch.cat([each[name] for each in parts], dim) for name in first}
-    return torch.cat(list(parts), dim)
+        return {name: _joined([value[name] for value in values], dim) for name in first}
+    return None
+
+
+def _placed(value: Any, device: torch.device) -> Any:
+    if isinstance(value, dict):
+        return {name: each.to(device) for name, each in value.items()}
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def executed_mask(num_exec: Tensor, horizon: int) -> Tensor:

@@ -90,9 +90,9 @@ class GaeConfig(PrecisionConfig, OptimizerConfig):
     ``critic_minibatch`` counts decisions. The value 0 takes the actor's minibatch size, which
     counts sample units. The first ``warmup_updates`` updates train the critic alone.
 
-    A low ``gae_lambda`` reduces the variance of advantages, but returns of a low λ consist of the
-    critic's own values and follow rewards slowly. A higher ``critic_lambda`` separates the two
-    (decoupled GAE of VC-PPO, arXiv 2503.01491).
+    A low ``gae_lambda`` reduces the variance of advantages, but returns of a low λ consist mostly
+    of the critic's own values and follow rewards slowly. A higher ``critic_lambda`` separates the
+    two (decoupled GAE of VC-PPO, arXiv 2503.01491).
     """
 
     critic: ValueCritic.Config = ValueCritic.Config()
@@ -158,6 +158,8 @@ class GaeEstimator(AdvantageEstimator):
 
     def _scale_rewards(self, rollout: Rollout) -> Tensor:
         ends, fresh = rollout.terminated | rollout.truncated, len(self.scale.running)
+        if rollout.rew.shape[1] % fresh:
+            raise ValueError(f"a rollout of {rollout.rew.shape[1]} envs is no multiple of {fresh}")
         self.scale.update(rollout.rew[:, :fresh], rollout.discount[:, :fresh], ends[:, :fresh])
         return rollout.rew / self.scale.std
 

@@ -37,8 +37,9 @@ def gae(
         δ = rew + discount·(1 − terminated)·V(next_obs) − V(obs)
         A = δ + discount·λ·A'
 
-    With ``log_ratio`` they are those of V-trace (Espeholt et al. 2018, arXiv 1802.01561, eq. 1 and
-    remark 2) with c = λ·ρ and ρ = min(1, ratio):
+    With ``log_ratio`` the returns are those of V-trace (Espeholt et al. 2018, arXiv 1802.01561,
+    eq. 1 and remark 2) with c = λ·ρ and ρ = min(1, ratio), and the advantages are GePPO's (Queeney
+    et al. 2021, arXiv 2111.00072):
 
         A = δ + discount·λ·ρ'·A',    return = V(obs) + ρ·A
 
@@ -58,7 +59,7 @@ def gae(
             collected a decision; None if they are the same.
 
     Returns:
-        Advantages (T, B) and returns (T, B) = advantage + value.
+        Advantages (T, B), and returns (T, B).
     """
     rho = torch.ones_like(rew) if log_ratio is None else log_ratio.clamp(max=0.0).exp()
     going_on = ~(terminated | truncated)

@@ -70,7 +70,7 @@ class ChainLikelihood:
         units_per_decision: See ``Likelihood``.
         norm: Normalisation of the trust region's input.
         rescore: Whether to recompute the acting log-probabilities under ``policy``, for networks
-            that train in another precision than they act, and for chains of earlier policies.
+            that train in another precision than they act.
         closed_form_kl: Whether the KL of a unit is in closed form, which takes one pass over the
             rollout; otherwise it is the estimate ``k3``.
     """

@@ -37,7 +37,8 @@ class ObjectiveConfig(PrecisionConfig):
     which ε rises along the chain. For both, 0 is off. With ``ratio_norm: guard`` ε bounds the
     change of a step's mean equally at all steps.
 
-    The loss clips |ln r| to ``log_ratio_max``; a unit beyond it has no gradient.
+    The loss clips |ln r| to ``log_ratio_max``; a unit beyond it has no gradient. The same bound
+    holds for the weights of reused rollouts.
     ``denoise_discount`` is γ_den of per_step. ``entropy_coef`` weighs a unit's joint entropy in
     nats, for learnt noise; 0 is off.
     """
@@ -114,7 +115,6 @@ class Objective:
     ) -> None:
         self.cfg, self.policy = cfg, policy
         self.data = ActorBatch.of(rollout, _weighted(adv, rollout, cfg.log_ratio_max))
-        self._reuses = rollout.policy_log_ratio is not None
         if cfg.ratio is RatioMode.NOISE_CONDITIONED:
             self.data = self.data.replayed(acted or policy)
         self._steps = policy.trainable_steps.nonzero().flatten().to(adv.device)
@@ -171,7 +171,7 @@ class Objective:
             units,
             units_per_decision=share,
             norm=cfg.ratio_norm,
-            rescore=cfg.precision is not Precision.FP32 or self._reuses,
+            rescore=cfg.precision is not Precision.FP32,
             closed_form_kl=self._closed_form_kl,
         )
 
@@ -223,7 +223,7 @@ class Objective:
 
 
 def _weighted(adv: Tensor, rollout: Rollout, limit: float) -> Tensor:
-    """Weigh decisions of earlier policies by the ratio of the acting policy to them."""
+    """Weigh decisions by the acting policy's ratio to their collector, within e^±limit."""
     if rollout.policy_log_ratio is None:
         return adv
     return adv * rollout.rows(rollout.policy_log_ratio).clamp(-limit, limit).exp()

@@ -18,7 +18,7 @@ from robo_rl.algo.on_policy import OnPolicy
 from robo_rl.algo.ppo import objective
 from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor
 from robo_rl.algo.ppo.ratio_units import RatioMode
-from robo_rl.algo.ppo.rollout_reuse import RolloutReuse
+from robo_rl.algo.ppo.rollout_reuse import RolloutReuse, check_reusable, effective_share
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -47,14 +47,15 @@ class Ppo(OnPolicy):
             if not self.reused_rollouts:
                 return self
             refused = {
-                f"ratio '{self.ratio}'": self.ratio in (RatioMode.CFM, RatioMode.NOISE_CONDITIONED),
+                f"ratio '{self.ratio}'": self.ratio not in (RatioMode.JOINT, RatioMode.PER_STEP),
                 "proximal_ema": self.proximal_ema,
+                "regularization.bc_rollout": self.regularization.bc_rollout,
                 f"advantage '{self.advantage}'": self.advantage != "gae",
                 "group_size": self.group_size > 1,
             }
             for name, used in refused.items():
                 if used:
-                    raise ValueError(f"reused_rollouts: {name} has no correction for old chains")
+                    raise ValueError(f"reused_rollouts: does not go with {name}")
             return self
 
     actor: PpoActor
@@ -63,21 +64,27 @@ class Ppo(OnPolicy):
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
     ) -> None:
+        self.check_policy(cfg, policy)
         super().__init__(cfg, policy, num_envs, generator, PpoActor(cfg, policy, generator))
         self.cfg = cfg
         self.single_step = cfg.ratio is RatioMode.SINGLE_STEP
-        self.reuse = RolloutReuse(cfg.reused_rollouts, cfg.ratio) if cfg.reused_rollouts else None
+        self.reuse = RolloutReuse(cfg.reused_rollouts) if cfg.reused_rollouts else None
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
         """Refuse a policy that does not support the settings."""
         objective.check_policy_supports(cfg, policy)
+        if cfg.reused_rollouts:
+            check_reusable(policy)
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """See ``OnPolicy``; learns from earlier rollouts too if they are reused."""
-        if self.reuse is not None:
-            rollout = self.reuse.join(rollout, self.actor.policy)
-        return super().update(rollout)
+        if self.reuse is None:
+            return super().update(rollout)
+        joined = self.reuse.join(rollout, self.actor.policy)
+        ratios = joined.policy_log_ratio
+        share = 1.0 if ratios is None else effective_share(joined.rows(ratios))
+        return super().update(joined) | {"effective_share": share}
 
     def rollback(self, state: Mapping[str, Any]) -> None:
         """See ``OnPolicy``; forgets earlier rollouts."""

@@ -1,14 +1,15 @@
-"""Earlier rollouts that an update learns from too, as in GePPO.
+"""Earlier rollouts that an update learns from too, after GePPO.
 
-Shapes: T decisions, B envs, N valid decisions, K denoising steps, M earlier rollouts.
+Shapes: T decisions, B envs, N valid decisions, K denoising steps, K' trained steps, M earlier
+rollouts.
 
-An update sees the latest rollout and M earlier ones. The trust region is centred at the acting
-policy π_k for all of them. A decision of an earlier policy π_{k−i} has the weight π_k/π_{k−i}, and
-its advantages and returns are those of V-trace (``advantages.gae``). Each decision is then learnt
-from in M + 1 updates, at M + 1 times the cost of an update.
+An update sees the latest rollout and M earlier ones. A decision of an earlier policy π_{k−i} has
+the weight w = π_k/π_{k−i}, and its advantages and returns are those of V-trace
+(``advantages.gae``). The surrogate is w·L(π/π_k): the trust region is centred at the acting policy
+π_k, as that of PPO-EWMA is at its proximal policy (Hilton et al. 2022, arXiv 2110.00641, eq. 3).
+GePPO (Queeney et al. 2021, arXiv 2111.00072) clips π/π_{k−i} to w ± ε instead.
 
-Source: Queeney, Paschalidis and Cassandras 2021 (GePPO), arXiv 2111.00072, whose policies are
-equally weighted here.
+An update costs M + 1 times as much. Memory and every checkpoint hold M rollouts.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from torch import Tensor
 
 from robo_rl.algo.ppo.actor_batch import ActorBatch, log_prob_of_all
 from robo_rl.algo.ppo.ratio_units import RatioMode, make_units
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.stateful import Stateful
 from robo_rl.data.rollout import Rollout, join_rollouts
+from robo_rl.distributed.process_group import rank_info
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.schedule import is_scheduled
 
 
 class RolloutReuse(Stateful):
@@ -32,28 +36,41 @@ class RolloutReuse(Stateful):
 
     Args:
         count: M, at least 1.
-        ratio: The sample unit of the likelihood ratio.
+
+    Raises:
+        ConfigError: There are several processes, whose rollouts a checkpoint would not hold.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("stored",)
 
-    def __init__(self, count: int, ratio: RatioMode) -> None:
-        self.count, self.ratio = count, ratio
+    def __init__(self, count: int) -> None:
+        if rank_info().world_size > 1:
+            raise ConfigError(
+                "reused_rollouts: earlier rollouts are of one process",
+                expected="one process",
+                found=f"{rank_info().world_size} processes",
+                hint="set algo.reused_rollouts to 0, or launch.processes to 1",
+            )
+        self.count = count
         self.earlier = list[Rollout]()
 
     def join(self, rollout: Rollout, policy: DenoisingPolicy) -> Rollout:
         """Return a rollout with the earlier ones beside it along B, and keep it for the next.
 
+        Earlier rollouts of another length, or with other optional columns, are forgotten.
+
         Args:
             rollout: Collected by ``policy``.
             policy: The acting policy.
         """
-        scored = [self._scored(each, policy) for each in self.earlier]
-        self.earlier = [rollout, *self.earlier][: self.count]
-        if not scored:
+        earlier = [each for each in self.earlier if _kind(each) == _kind(rollout)][: self.count]
+        self.earlier = [rollout, *earlier][: self.count]
+        if not earlier:
             return rollout
         fresh = replace(rollout, policy_log_ratio=torch.zeros_like(rollout.rew))
-        return join_rollouts([fresh, *scored])
+        return join_rollouts(
+            [fresh, *(rescored(each.to(policy.device), policy) for each in earlier)]
+        )
 
     def clear(self) -> None:
         """Forget all rollouts, such as after a rollback of the policy."""
@@ -71,21 +88,53 @@ class RolloutReuse(Stateful):
     def stored(self, found: Mapping[str, Any]) -> None:
         self.earlier = [Rollout(**found[name]) for name in sorted(found, key=int)]
 
-    def _scored(self, rollout: Rollout, policy: DenoisingPolicy) -> Rollout:
-        """Return a rollout with the log-ratio of a policy to the one that collected it."""
-        found = torch.zeros_like(rollout.rew)
-        found[rollout.valid] = log_ratio_of_decisions(rollout, policy, self.ratio).to(found)
-        return replace(rollout, policy_log_ratio=found)
 
+def rescored(rollout: Rollout, policy: DenoisingPolicy) -> Rollout:
+    """Return a rollout with the log-probabilities of a policy, and its log-ratio to the collector.
 
-def log_ratio_of_decisions(rollout: Rollout, policy: DenoisingPolicy, ratio: RatioMode) -> Tensor:
-    """Return ln r (N,) of the executed chains of a rollout, between a policy and its collector.
-
-    It is the sum over all trained denoising steps, of which ``single_step`` has one.
+    All K' trained steps of its chains have a density.
     """
     data = ActorBatch.of(rollout, rollout.rows(rollout.rew))
     steps = policy.trainable_steps.nonzero().flatten().to(data.adv.device)
-    k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
-    units = make_units(ratio, len(data.adv), steps, k_star)
-    gap = log_prob_of_all(policy, data, units) - data.log_prob[units.row[:, None], units.k]
-    return torch.zeros_like(data.adv).index_add(0, units.row, gap.sum(-1).to(data.adv))
+    units = make_units(RatioMode.JOINT, len(data.adv), steps, None)
+    now = log_prob_of_all(policy, data, units).to(data.log_prob)
+    log_prob, ratio = rollout.log_prob.clone(), torch.zeros_like(rollout.rew)
+    ratio[rollout.valid] = (now - data.log_prob[:, steps]).sum(-1).to(ratio)
+    log_prob[rollout.valid] = data.log_prob.index_copy(1, steps, now)
+    return replace(rollout, log_prob=log_prob, policy_log_ratio=ratio)
+
+
+def effective_share(log_ratio: Tensor) -> float:
+    """Return (Σw)²/(N·Σw²) of weights w with these logarithms (N,): 1 if they are equal."""
+    weights = log_ratio.double().exp()
+    return float(weights.sum().square() / (len(weights) * weights.square().sum()).clamp(min=1e-300))
+
+
+def check_reusable(policy: DenoisingPolicy) -> None:
+    """Check that the density of a chain covers all that a change of the policy changes in it.
+
+    Raises:
+        ConfigError: A trained step is deterministic, or frozen steps have scheduled noise.
+    """
+    trained = policy.sampler.stochastic[-policy.num_trained :]
+    if not bool(trained.all()):
+        raise ConfigError(
+            "reused_rollouts: a trained step without noise has no ratio to an earlier policy",
+            where="algo.reused_rollouts",
+            expected="noise at every trained step, such as flow_noise",
+            found=policy.cfg.sampler.name,
+        )
+    options = policy.cfg.sampler.cfg, policy.cfg.correlation
+    changes = any(each is not None and is_scheduled(each) for each in options)
+    if changes and policy.num_trained < policy.num_steps:
+        raise ConfigError(
+            "reused_rollouts: the noise of frozen steps changes, and has no ratio",
+            where="algo.reused_rollouts",
+            expected="constant noise, or finetune_steps: 0",
+            found=f"a schedule of {policy.cfg.sampler.name}",
+        )
+
+
+def _kind(rollout: Rollout) -> tuple[Any, ...]:
+    """Return what rollouts that are joined have in common: T, and which columns they have."""
+    return len(rollout.rew), *(getattr(rollout, field.name) is None for field in fields(rollout))

@@ -7,16 +7,15 @@ shards. Shapes: T decisions, B envs of a process.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from robo_rl.api.env import REW_PART
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive
-from robo_rl.data.rollout import Rollout
+from robo_rl.data.rollout import Rollout, join_rollouts
 from robo_rl.distributed.process_group import all_gather_rows, all_reduce_sum, rank_info
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.gather_state import all_gather_state
@@ -25,7 +24,6 @@ from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.group_collector import GroupCollector
 
 _MEANS = ("rew_per_step", "jerk")  # with the parts of the reward; all other metrics are counts
-_ALONG_ENVS = ("last_obs", "final_obs", "ended", "initial_noise")  # all else starts with (T, B)
 
 
 class ShardPlan(NamedTuple):
@@ -145,33 +143,11 @@ def concat_rollouts(rollouts: Sequence[Rollout], parts: Sequence[int]) -> Rollou
         rollouts: One per shard.
         parts: Index of each shard, for ``Rollout.shard``.
     """
-    sizes = [rollout.valid.shape[1] for rollout in rollouts]
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    ended = [
-        rollout.ended + torch.tensor([0, start], device=rollout.ended.device)
-        for rollout, start in zip(rollouts, starts, strict=True)
-    ]
     shard = [
         torch.full_like(rollout.valid, part, dtype=torch.int64)
         for rollout, part in zip(rollouts, parts, strict=True)
     ]
-    columns: dict[str, Any] = {
-        field.name: _joined(
-            [getattr(r, field.name) for r in rollouts], dim=int(field.name not in _ALONG_ENVS)
-        )
-        for field in fields(Rollout)
-    }
-    columns |= {"ended": torch.cat(ended), "shard": torch.cat(shard, dim=1)}
-    return Rollout(**columns)
-
-
-def _joined(values: Sequence[Any], dim: int) -> Any:
-    first = values[0]
-    if isinstance(first, Tensor):
-        return torch.cat(list(values), dim=dim)
-    if isinstance(first, dict):
-        return {name: _joined([value[name] for value in values], dim) for name in first}
-    return None
+    return replace(join_rollouts(rollouts), shard=torch.cat(shard, dim=1))
 
 
 def _pooled(stats: Sequence[dict[str, float]], steps: Sequence[int]) -> dict[str, float]:

@@ -66,7 +66,7 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
         ("flow_noise", {}, {"regularization": {"reverse_kl": 1e-3, "bc_rollout": 1e-3}}),
         ("flow_noise", {}, {"proximal_ema": 0.8, "ema_decay": 0.9}),
         ("flow_noise", {}, {"reused_rollouts": 2}),
-        ("flow_sde", {}, {"reused_rollouts": 1, "ratio": "single_step", "ratio_norm": "guard"}),
+        ("flow_sde", {}, {"reused_rollouts": 1, "ratio_norm": "guard"}),
         ("ddpm", {}, {"reused_rollouts": 1, "ratio": "per_step", "precision": "bf16"}),
         ("gaussian", {}, {"trust_region": "spo", "entropy_coef": 1e-3, "proximal_ema": 0.5}),
         ("gaussian", {}, {"advantage": "monte_carlo"}),
