@@ -93,7 +93,8 @@ def join_rollouts(rollouts: Sequence[Rollout]) -> Rollout:
         )
         for field in fields(Rollout)
     }
-    return Rollout(**columns | {"ended": torch.cat(ended)})
+    columns["ended"] = torch.cat(ended)
+    return Rollout(**columns)
 
 
 def _joined(values: Sequence[Any], dim: int) -> Any:

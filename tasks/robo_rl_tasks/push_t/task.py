@@ -1,8 +1,7 @@
 """Push a T on the table to a target pose with a peg held in the hand.
 
-Shapes: B envs. The T stands on three small feet, so that only three points have friction with the
-table while it is pushed, and physics is fast. Success is the fraction of the target that the T
-covers.
+Shapes: B envs. The T stands on three small feet, so that mostly three points have friction with
+the table, and physics is fast. Success is the fraction of the target that the T covers.
 """
 
 from __future__ import annotations

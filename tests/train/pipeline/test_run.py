@@ -165,7 +165,7 @@ def start_features(policy: DenoisingPolicy, seed: int) -> Tensor:
 def test_starts_of_episodes_are_within_the_ranges_that_include_them(tmp_path: Path):
     stages = {
         "collect": {"episodes": 1, "num_envs": 1},
-        "bc": {"steps": 1, "num_reset_samples": 64, "precision": "bf16"},
+        "bc": {"steps": 1, "num_reset_samples": 64},
     }
     run(tmp_path, stages=stages, waive=dict.fromkeys(stages, "untrained"))
     policy = load_policy(tmp_path / "tiny" / "01-bc" / "policy")
@@ -173,6 +173,19 @@ def test_starts_of_episodes_are_within_the_ranges_that_include_them(tmp_path: Pa
     assert seen.abs().max() <= 1.0 + 1e-5
     other = start_features(policy, seed=derive("starts", 1))
     assert 0.9 < other.abs().max() < 2.0  # 64 others lie hardly beyond these
+
+
+def test_a_clone_in_bfloat16_is_nearly_that_in_float32(tmp_path: Path):
+    def loss(precision: str) -> float:
+        bc = {"steps": 20, "batch": 64, "precision": precision}
+        stages = {"collect": {"episodes": 1, "num_envs": 1}, "bc": bc}
+        waive = dict.fromkeys(stages, "short")
+        result = run(tmp_path / precision, stages=stages, waive=waive)
+        return result["stages"][1]["numbers"]["loss"]
+
+    exact, short = loss("fp32"), loss("bf16")
+    assert short != exact
+    assert short == pytest.approx(exact, rel=0.02)
 
 
 def test_time_adds_up_over_sittings(tmp_path: Path):
