@@ -12,13 +12,13 @@ import tempfile
 import torch
 from torch import nn
 
-from robo_rl.algo.ppo.robust_kl import RobustKl
 from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss
 from robo_rl.core.errors import ParallelError
 from robo_rl.distributed import process_group as ranks
 from robo_rl.distributed.moments import Moments, global_count, global_mean, global_std, global_var
 from robo_rl.optim.minibatches import PADDING_SHARD, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer
+from robo_rl.optim.robust_kl import RobustKl
 from robo_rl.train.checkpoint.gather_state import all_gather_state
 
 SIZE = 3

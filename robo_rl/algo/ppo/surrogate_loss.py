@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.ppo.likelihood_ratio import LogRatios
-from robo_rl.algo.ppo.robust_kl import RobustKl
 from robo_rl.algo.ppo.trust_region import LOSSES, Epsilon, TrustRegion
 from robo_rl.distributed.process_group import all_gather_rows, all_reduce_sum, rank_info
+from robo_rl.optim.robust_kl import RobustKl
 
 
 class TrustRegionConfig(NamedTuple):

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from robo_rl.algo.ppo.robust_kl import RobustKl, winsorized_mean
+from robo_rl.optim.robust_kl import RobustKl, winsorized_mean
 
 
 def test_by_hand():
