@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+from small_blocks import over_at_once
 from small_policies import make_obs
 
 from robo_rl.algo.ppo.ratio_units import RatioMode
-from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
+from robo_rl.data.rollout import Rollout, executed_mask
 
 TARGET = 0.5
 ROWS = 512
@@ -21,18 +22,4 @@ def one_decision(policy, generator, mode, seed=0, rows=ROWS, copies=1) -> Rollou
     num_exec = torch.full((rows,), policy.exec_horizon)
     mask = executed_mask(num_exec, policy.horizon)
     rew = -((chain.act - TARGET).square() * mask).sum(dim=(1, 2))
-    columns = {
-        "x": chain.x,
-        "log_prob": (chain.log_prob * mask[:, None]).sum(dim=(2, 3)),
-        "rew": rew,
-        "terminated": torch.ones(rows, dtype=torch.bool),
-        "truncated": torch.zeros(rows, dtype=torch.bool),
-        "valid": torch.ones(rows, dtype=torch.bool),
-        "discount": torch.full((rows,), 0.99),
-        "num_exec": num_exec,
-    }
-    if chain.k_star is not None:
-        columns["k_star"] = chain.k_star
-    builder = RolloutBuilder()
-    builder.add(obs, obs, columns)
-    return builder.finish(obs)
+    return over_at_once(obs, chain, num_exec, rew, discount=0.99)

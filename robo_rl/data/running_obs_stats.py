@@ -25,8 +25,9 @@ class RunningObsStats(Stateful):
     """Updates a normaliser's means and standard deviations in place, for all its users.
 
     The initial statistics count as ``weight`` rows, and new rows are merged with them. Update
-    between two rollouts, so that samples are scored under the statistics they were drawn with.
-    Checkpoints hold the moments; the normaliser's values are saved with the policy.
+    between two rollouts, so that samples are scored under the statistics they were drawn with. The
+    weights of reused rollouts include the change of the statistics. Checkpoints hold the moments;
+    the normaliser's values are saved with the policy.
 
     Args:
         normalizer: Its ``standard`` observations are updated. Observations of another mode and

@@ -24,8 +24,8 @@ class Precision(StrEnum):
 class PrecisionConfig(ConfigModel):
     """Precision of the networks in an update, forward and backward.
 
-    Actions are sampled and evaluated in float32 in both cases. With ``bf16`` the acting
-    log-probabilities are recomputed in bfloat16. The ratio of equal weights is then 1.
+    Actions are sampled and evaluated in float32 in both cases. An update of RL by likelihood ratios
+    recomputes the acting log-probabilities in bfloat16. The ratio of equal weights is then 1.
     """
 
     precision: Precision = Precision.FP32

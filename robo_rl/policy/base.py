@@ -153,8 +153,8 @@ class DenoisingPolicy(nn.Module):
     def set_progress(self, progress: float) -> None:
         """Set the exploration schedule to this share of training, in [0, 1].
 
-        Chains must be scored before the next call. A new policy has progress 0; a loaded policy
-        keeps its progress.
+        A chain that is scored after the next call is scored under other noise. A new policy has
+        progress 0; a loaded policy keeps its progress.
         """
         self.progress = progress
         chosen = self.cfg.sampler

@@ -64,11 +64,10 @@ class Ppo(OnPolicy):
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
     ) -> None:
-        self.check_policy(cfg, policy)
         super().__init__(cfg, policy, num_envs, generator, PpoActor(cfg, policy, generator))
         self.cfg = cfg
         self.single_step = cfg.ratio is RatioMode.SINGLE_STEP
-        self.reuse = RolloutReuse(cfg.reused_rollouts) if cfg.reused_rollouts else None
+        self.reuse = RolloutReuse(cfg.reused_rollouts, policy) if cfg.reused_rollouts else None
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:

@@ -36,14 +36,17 @@ class RolloutReuse(Stateful):
 
     Args:
         count: M, at least 1.
+        policy: The policy under training.
 
     Raises:
-        ConfigError: There are several processes, whose rollouts a checkpoint would not hold.
+        ConfigError: There are several processes, whose rollouts a checkpoint would not hold, or the
+            policy is not reusable (``check_reusable``).
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("stored",)
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, policy: DenoisingPolicy) -> None:
+        check_reusable(policy)
         if rank_info().world_size > 1:
             raise ConfigError(
                 "reused_rollouts: earlier rollouts are of one process",

@@ -65,6 +65,12 @@ METRICS = (
     Metric("clip_fraction", "1", "Share of likelihood ratios outside of the trust region.", "ppo"),
     Metric("actor_steps", "1", "Gradient steps of the actor in this update.", "ppo"),
     Metric("step_rollbacks", "1", "Gradient steps that this update took back.", "ppo"),
+    Metric(
+        "effective_share",
+        "1",
+        "(Σw)²/(N·Σw²) of the weights w of reused rollouts: the share of the data that counts.",
+        "ppo",
+    ),
     Metric("ratio_error", "1", "Mean |ratio − 1| of the first minibatch, before any step.", "ppo"),
     Metric("entropy", "nat", "Entropy of a sample unit, or of a chain.", "ppo, sac"),
     Metric("regularization/*", "1", "Mean penalty of one kind for leaving the reference policy.",

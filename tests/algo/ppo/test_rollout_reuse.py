@@ -20,6 +20,7 @@ from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.algo.ppo.rollout_reuse import RolloutReuse, effective_share, rescored
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.rollout import Rollout
+from robo_rl.train.checkpoint.series import CheckpointSeries
 
 SETTINGS: dict[str, Any] = {"lr": 1e-3, "minibatch": 256, "warmup_updates": 0, "target_kl": 0.3}
 OFFSET = {"sampler": {"name": "flow_noise", "chunk_correlation": 1.0}, "finetune_steps": 2}
@@ -129,7 +130,8 @@ def test_equal_weights_use_all_data_and_unequal_ones_less():
 
 
 def test_the_latest_rollouts_are_joined(generator):
-    policy, reuse = make_policy("flow_noise", 4).float(), RolloutReuse(2)
+    policy = make_policy("flow_noise", 4).float()
+    reuse = RolloutReuse(2, policy)
     made = [one_decision(policy, generator, RatioMode.JOINT, seed=i, rows=8) for i in range(4)]
     joined = [reuse.join(each, policy) for each in made]
     assert joined[0] is made[0]
@@ -142,7 +144,8 @@ def test_the_latest_rollouts_are_joined(generator):
 
 
 def test_a_decision_that_is_not_valid_takes_no_part(generator):
-    policy, reuse = make_policy("flow_noise", 4).float(), RolloutReuse(1)
+    policy = make_policy("flow_noise", 4).float()
+    reuse = RolloutReuse(1, policy)
     first, second = (
         one_decision(policy, generator, RatioMode.JOINT, seed=i, rows=8) for i in range(2)
     )
@@ -155,7 +158,7 @@ def test_a_decision_that_is_not_valid_takes_no_part(generator):
     assert joined.policy_log_ratio[0, 8 + 3] == 0.0
 
 
-def test_a_resumed_run_has_the_rollouts_of_the_one_that_went_on():
+def test_a_resumed_run_has_the_rollouts_of_the_one_that_went_on(tmp_path):
     def ran(updates: int, ppo: Ppo, generator: torch.Generator, begin: int = 0) -> Ppo:
         for number in range(begin, updates):
             ppo.update(one_decision(ppo.policy, generator, RatioMode.JOINT, seed=number))
@@ -163,10 +166,11 @@ def test_a_resumed_run_has_the_rollouts_of_the_one_that_went_on():
 
     first = torch.Generator().manual_seed(0)
     whole = ran(3, make_ppo(first), first)
-    state = copy.deepcopy(whole.state_dict())
+    checkpoints = CheckpointSeries(tmp_path)
+    checkpoints.save(3, whole.state_dict())
     second = torch.Generator()
     resumed = make_ppo(second)
-    resumed.load_state_dict(state)
+    resumed.load_state_dict(checkpoints.load_latest())
     second.set_state(first.get_state())
     ran(5, whole, first, begin=3)
     ran(5, resumed, second, begin=3)
@@ -175,7 +179,8 @@ def test_a_resumed_run_has_the_rollouts_of_the_one_that_went_on():
 
 
 def test_rollouts_of_another_kind_are_forgotten(generator):
-    policy, reuse = make_policy("flow_noise", 4).float(), RolloutReuse(1)
+    policy = make_policy("flow_noise", 4).float()
+    reuse = RolloutReuse(1, policy)
     first, second = (
         one_decision(policy, generator, RatioMode.JOINT, seed=i, rows=8) for i in range(2)
     )

@@ -102,7 +102,7 @@ def test_feet_share_the_load():
     assert torch.tensor(tee.FEET).mean(dim=0).tolist() == pytest.approx([0, 0], abs=1e-6)
 
 
-@pytest.mark.parametrize("corner", range(8))
+@pytest.mark.parametrize("corner", range(6))
 def test_it_does_not_turn_over_when_it_is_pressed_down_near_a_corner(task, corner):
     model = task.scene().compile()
     data, body = mujoco.MjData(model), model.body("tee").id

@@ -17,6 +17,7 @@ import robo_rl
 from robo_rl.algo.nft.nft import Nft
 from robo_rl.algo.off_policy.sac import Sac
 from robo_rl.algo.offline.base import OfflineInputs
+from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.config.registry import load
 from robo_rl.train.checkpoint.metric_names import METRICS, declared
 from robo_rl.train.checkpoint.metrics_log import read_metrics
@@ -63,10 +64,13 @@ def test_all_critics_of_logged_data(name: str, world: World):
     assert undeclared(critics.step()) == []
 
 
-def test_nft_and_an_anchored_value_actor(generator: torch.Generator):
+def test_nft_reused_rollouts_and_an_anchored_value_actor(generator: torch.Generator):
     policy = make_policy("flow_noise", 2).float()
     nft = Nft(Nft.Config(warmup_updates=0, **SMALL), policy, ROWS, generator)
     assert undeclared(nft.update(acted(policy))) == []
+    ppo = Ppo(Ppo.Config(warmup_updates=0, reused_rollouts=1, **SMALL), policy, ROWS, generator)
+    assert "effective_share" in (found := ppo.update(acted(policy)))
+    assert undeclared(found) == []
     anchor: Any = {"forward_kl": 0.1, "reverse_kl": 0.1}
     cfg = Sac.Config(regularization=anchor, warmup_decisions=0, critic_warmup_steps=0, **SMALL)
     assert "forward_kl" in (found := Sac(cfg, policy, ROWS, generator).update(acted(policy)))
