@@ -32,7 +32,7 @@ def describe_exploration(policy: DenoisingPolicy, rollout: Rollout, task: object
     explored, quiet = _actions(policy, rollout)
     if isinstance(task, CommandsHand) and not any(policy.act_spec.is_delta):
         hand = task.commanded_hand_pos(explored) - task.commanded_hand_pos(quiet)
-        moved = f"the hand by {1e3 * hand.square().sum(dim=-1).mean().sqrt():.3g} mm"
+        moved = f"the hand by {1e3 * hand.square().sum(dim=-1).mean().sqrt().item():.3g} mm"
     else:
         spec, found = policy.act_spec, _rms(explored - quiet).tolist()
         each = [f"{spec.element(i)} {x:.3g}{spec.unit_of(i)}" for i, x in enumerate(found)]
@@ -60,4 +60,4 @@ def _in_steps(policy: DenoisingPolicy, moved: Tensor) -> str:
         return ""
     moves = step > 0
     steps = _rms(moved)[moves] / step[moves]
-    return f", {steps.mean():.3g} of what a control step moves (mean over elements)"
+    return f", {steps.mean().item():.3g} of what a control step moves (mean over elements)"
