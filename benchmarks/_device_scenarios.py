@@ -134,7 +134,7 @@ def track(device: torch.device) -> Sequence[Tensor]:
     """A normaliser that follows what is seen."""
     policy = make_policy(device)
     RunningObsStats(policy.normalizer).update(observations(device))
-    return [policy.features(observations(device))]
+    return [policy.features(observations(device)).vectors]
 
 
 def judge(device: torch.device) -> Sequence[Tensor]:

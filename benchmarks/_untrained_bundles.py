@@ -1,7 +1,7 @@
 """Bundles of untrained policies that hardly move a robot, with realistic inference costs.
 
-Shapes: B rows, To observations of history, H actions of a chunk, A joints. For any network output,
-the arm stays within ``SWAY`` of each joint's range about its home.
+Shapes: N images with sides of S pixels, C features. For any network output, the arm stays within
+``SWAY`` of each joint's range about its home.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import ClosedLoopParity, Manifest, NumericParity, QueryLatency
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component
 from robo_rl.core.atomic_files import make_directory
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.affine import Affine
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import contract_of, export_policy
+from robo_rl.nets.encoders.base import ImageEncoder
 from robo_rl.policy.flow import FlowPolicy
 
 PICTURE = "wrist_rgb"
@@ -29,40 +32,21 @@ SWAY = 1e-4
 CHANNELS = (32, 64, 128, 256)
 
 
-class ImageEncoder(nn.Module):
-    """Images (B, To, 3, S, S) uint8 → features (B, To·C): stride-2 convolutions, then the mean."""
+class PooledEncoder(ImageEncoder):
+    """Stride-2 convolutions of an image, and the mean over its places."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    class Config(ConfigModel):
+        """No settings."""
+
+        shared: bool = False
+
+    def backbone(self, cfg: Any, shape: tuple[int, int, int]) -> nn.Module:
+        """Return a module from images (N, 3, S, S) to (N, C)."""
         layers: list[nn.Module] = []
-        for fan_in, fan_out in zip((3, *CHANNELS[:-1]), CHANNELS, strict=True):
+        for fan_in, fan_out in zip((shape[0], *CHANNELS[:-1]), CHANNELS, strict=True):
             conv = nn.Conv2d(fan_in, fan_out, 3, stride=2, padding=1)
             layers += [conv, nn.GroupNorm(8, fan_out), nn.SiLU()]
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, pictures: Tensor) -> Tensor:
-        """Return the features of images."""
-        rows, history = pictures.shape[:2]
-        seen = self.layers(pictures.flatten(0, 1).float() / 127.5 - 1.0).mean(dim=(2, 3))
-        return seen.view(rows, history * CHANNELS[-1])
-
-
-class ImageFlowPolicy(FlowPolicy):
-    """A flow policy with an image input, which no built-in family has."""
-
-    def __init__(
-        self, cfg: Any, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
-    ) -> None:
-        items = {n: item for n, item in obs_spec.items.items() if n not in obs_spec.image_names}
-        super().__init__(cfg, ObsSpec(items=items), act_spec, normalizer)
-        self.states, self.obs_spec, self.eye = tuple(items), obs_spec, ImageEncoder()
-        features = sum(item.size for item in items.values()) + CHANNELS[-1]
-        self.net = cfg.net.build(cfg.horizon, act_spec.size, features * cfg.obs_horizon)
-
-    def features(self, obs: dict[str, Tensor]) -> Tensor:
-        """Return the features of the states and of the image."""
-        states = self.normalizer.features(obs, self.states)
-        return torch.cat([states, self.eye(obs[PICTURE])], dim=-1)
+        return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
 def still_bundle(folder: Path, robot: Robot, net: Any, num_steps: int, *, picture: bool) -> Bundle:
@@ -72,9 +56,11 @@ def still_bundle(folder: Path, robot: Robot, net: Any, num_steps: int, *, pictur
     cfg = FlowPolicy.Config.model_validate(
         {"num_steps": num_steps, "exec_horizon": 1, "net": net, "sampler": "flow_noise"}
     )
+    if picture:
+        encoder = Component("encoders", "pooled", PooledEncoder, PooledEncoder.Config())
+        cfg = cfg.model_copy(update={"encoder": encoder})
     torch.manual_seed(0)
-    kind = ImageFlowPolicy if picture else FlowPolicy
-    policy = kind(cfg, ObsSpec(items=items), act, _normalizer(robot, items))
+    policy = FlowPolicy(cfg, ObsSpec(items=items), act, _normalizer(robot, items))
     contract = contract_of(policy, name="still", robot=robot.name, task="made_up")
     make_directory(folder)
     graph = export_policy(policy, folder / "policy.onnx").read_bytes()

@@ -21,7 +21,7 @@ _ASKED = 2048
 class EvaluablePolicy(Protocol):
     """The interface of a policy under off-policy evaluation."""
 
-    obs_spec: ObsSpec
+    env_spec: ObsSpec
     act_spec: ActSpec
     obs_horizon: int
     exec_horizon: int

@@ -6,13 +6,14 @@ numpy alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from robo_rl.core.errors import SpecError
+from robo_rl.core.suggestions import did_you_mean
 
 
 class TensorSpec(BaseModel):
@@ -138,6 +139,28 @@ class ObsSpec(BaseModel):
         """Return the names of the image items: uint8 with three axes."""
         items = self.items.items()
         return tuple(n for n, spec in items if spec.dtype == "uint8" and len(spec.shape) == 3)
+
+    @property
+    def vector_names(self) -> tuple[str, ...]:
+        """Return the names of all other items."""
+        images = self.image_names
+        return tuple(name for name in self.items if name not in images)
+
+    def select(self, names: Iterable[str], where: str) -> ObsSpec:
+        """Return the spec of some items, in the order of this spec.
+
+        Args:
+            names: Names of the items.
+            where: Setting that names them, for the error.
+
+        Raises:
+            SpecError: There is no such item.
+        """
+        wanted = set(names)
+        if unknown := sorted(wanted - set(self.items)):
+            hint = did_you_mean(unknown[0], self.items)
+            raise SpecError(f"no item '{unknown[0]}' in the observation", where=where, hint=hint)
+        return ObsSpec(items={name: s for name, s in self.items.items() if name in wanted})
 
     def validate_obs(self, obs: Mapping[str, Any], *, batch_axes: int = 1) -> None:
         """Check a dict of arrays against the spec.

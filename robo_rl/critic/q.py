@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.spec import ActSpec, ObsSpec
+from robo_rl.critic.inputs import critic_inputs
 from robo_rl.critic.heads import HeadConfig, HistogramHead, make_head
 from robo_rl.nets.ensemble import MlpEnsemble
 
@@ -40,19 +41,24 @@ class QCritic(nn.Module):
 
     Args:
         cfg: See Config.
-        obs_spec: One step's observation.
+        obs_spec: Observation of one step of the env.
         act_spec: One step's action.
         obs_horizon: To.
         exec_horizon: E.
-        normalizer: The policy's normaliser, so both have the same inputs.
+        normalizer: The policy's normaliser.
+
+    Raises:
+        SpecError: See ``critic_inputs``.
     """
 
     low: Tensor
     high: Tensor
 
     class Config(ConfigModel):
-        """Size of the ensemble, widths of the hidden layers, and the loss."""
+        """Items that the critic reads, size of the ensemble, hidden layers, and the loss."""
 
+        sees: tuple[str, ...] = ()
+        """Items of the env's observation that the critic reads; empty for all vectors."""
         members: int = Field(default=4, ge=1)
         """Networks of the ensemble."""
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
@@ -75,12 +81,13 @@ class QCritic(nn.Module):
         normalizer: InputScaling,
     ) -> None:
         super().__init__()
-        self.names, self.normalizer = tuple(obs_spec.items), normalizer
+        seen = critic_inputs(obs_spec, cfg.sees)
+        self.names, self.normalizer = tuple(seen.items), normalizer
         self.members, self.exec_horizon = cfg.members, exec_horizon
         self.register_buffer("low", _limit(act_spec.low, act_spec, -torch.inf), persistent=False)
         self.register_buffer("high", _limit(act_spec.high, act_spec, torch.inf), persistent=False)
         self.head, self.distributional = make_head(cfg.head), cfg.head.kind == "categorical"
-        self.features = obs_spec.size * obs_horizon
+        self.features = seen.size * obs_horizon
         self.num_inputs = self.features + act_spec.size * exec_horizon
         self.net = MlpEnsemble(
             cfg.members,

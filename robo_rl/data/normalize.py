@@ -28,7 +28,7 @@ An element with equal quantiles, such as a gripper that rarely closes, is mapped
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -115,7 +115,8 @@ class Normalizer(nn.Module):
 
         A control step moves an action by 1.
         """
-        specs = {**{f"obs.{name}": spec for name, spec in obs_spec.items.items()}, "act": act_spec}
+        vectors = {f"obs.{name}": obs_spec.items[name] for name in obs_spec.vector_names}
+        specs = {**vectors, "act": act_spec}
         one = {
             key: Affine("standard", torch.zeros(spec.shape), torch.ones(spec.shape))
             for key, spec in specs.items()
@@ -244,11 +245,14 @@ class Normalizer(nn.Module):
             return None
         return (affine.step.double() / affine.scale.double()).clamp(min=MIN_STEP)
 
-    def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
+    def features(self, obs: Mapping[str, Tensor], names: Collection[str]) -> Tensor:
         """Concatenate observations name → (B, To, …) in network units to (B, O).
 
-        The values are compressed, see ``compress``.
+        The values are compressed, see ``compress``. Without names the result is (B, 0).
         """
+        if not names:
+            rows = next(iter(obs.values()))
+            return torch.zeros(rows.shape[0], 0, dtype=self.dtype, device=rows.device)
         parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
         return compress(torch.cat(parts, dim=-1))
 

@@ -180,7 +180,8 @@ def session_as_policy(
         rows = len(next(iter(obs.values())))
         shape = (rows, *session.contract.chunk_shape)
         noise = torch.randn(shape, generator=generator, device=generator.device)
-        chunk = session.act({k: v.cpu().numpy() for k, v in obs.items()}, noise.cpu().numpy())
+        read = {name: obs[name].cpu().numpy() for name in session.contract.obs.items}
+        chunk = session.act(read, noise.cpu().numpy())
         return torch.from_numpy(chunk)
 
     return act

@@ -12,15 +12,23 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
+
 
 class ChunkNet(nn.Module, ABC):
     """A network over noisy action chunks, conditioned on an observation embedding.
 
-    ``embed`` runs once per observation, ``forward`` once per denoising step. Build with
-    ``Net(cfg, horizon, act_dim, obs_features)``; ``embed_dim`` is C.
+    ``encode`` runs once per observation, ``forward`` once per denoising step. Build with
+    ``Net(cfg, horizon, act_dim, obs_features)``; ``embed_dim`` is C. The policy sets ``encoder``,
+    whose weights are those of the network: copies, averages and exports of the network hold them.
     """
 
     embed_dim: int
+    encoder: ObsEncoder
+
+    def encode(self, features: ObsFeatures) -> Tensor:
+        """Map an observation to an embedding (B, C)."""
+        return self.embed(self.encoder(features))
 
     @abstractmethod
     def embed(self, features: Tensor) -> Tensor:

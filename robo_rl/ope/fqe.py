@@ -102,10 +102,10 @@ class Fqe(QLearner, Trainable):
     ) -> None:
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.replay, self.resample = replay, resample
-        timed = TimeAwareNormalizer(policy.normalizer, tuple(policy.obs_spec.items))
+        timed = TimeAwareNormalizer(policy.normalizer)
         critic = QCritic(
             cfg.critic,
-            with_time_feature(policy.obs_spec),
+            with_time_feature(policy.env_spec),
             policy.act_spec,
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,

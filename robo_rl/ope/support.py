@@ -63,7 +63,7 @@ def ood_distance(
             found="fewer",
         )
     known, asked = replay.transitions(rows), replay.transitions(looked_at)
-    names = tuple(policy.obs_spec.items)
+    names = policy.env_spec.vector_names
     features, there = (policy.normalizer.features(each.obs, names) for each in (known, asked))
     tried = known.act[:, : policy.exec_horizon].flatten(1)
     act = act_normalized(policy, asked.obs, generator)

@@ -70,18 +70,16 @@ class TimeAwareNormalizer(nn.Module):
 
     Args:
         normalizer: The policy's normaliser.
-        names: Observation names of the policy.
     """
 
-    def __init__(self, normalizer: Normalizer, names: tuple[str, ...]) -> None:
+    def __init__(self, normalizer: Normalizer) -> None:
         super().__init__()
-        self.normalizer, self.names = normalizer, names
+        self.normalizer = normalizer
 
     def features(self, obs: dict[str, Tensor], names: tuple[str, ...]) -> Tensor:
         """Return flattened features (B, O); ``names`` are those of ``with_time_feature``."""
-        del names
         time = 2.0 * obs[ELAPSED].flatten(1) - 1.0
-        seen = self.normalizer.features(obs, self.names)
+        seen = self.normalizer.features(obs, [name for name in names if name != ELAPSED])
         return torch.cat([seen, time.to(seen)], dim=-1)
 
     def act_limits(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

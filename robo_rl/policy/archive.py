@@ -17,7 +17,7 @@ def policy_meta(policy: DenoisingPolicy) -> dict[str, Any]:
     """Return everything except the weights as JSON: family and config, specs, normaliser."""
     return {
         "policy": {"name": policy.family, **policy.cfg.model_dump(mode="json")},
-        "obs_spec": policy.obs_spec.model_dump(mode="json"),
+        "obs_spec": policy.env_spec.model_dump(mode="json"),
         "act_spec": policy.act_spec.model_dump(mode="json"),
         "normalizer": policy.normalizer.to_meta(),
         "anchored": policy.reference_net is not None,

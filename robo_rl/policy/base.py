@@ -23,6 +23,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.relative_actions import check_relative
 from robo_rl.nets.base import ChunkNet, dense
+from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
 from robo_rl.policy.chain import (
     Chain,
     Predict,
@@ -48,9 +49,13 @@ class DenoisingPolicy(nn.Module):
 
     Args:
         cfg: The family's ``Config``.
-        obs_spec: One step's observation.
+        obs_spec: Observation of one step of the env. The policy reads the items ``sees`` of it.
         act_spec: One step's action.
         normalizer: Maps both to and from network units; saved with the policy.
+
+    Attributes:
+        obs_spec: The items that the policy reads: the inputs of an exported graph.
+        env_spec: All items of the env; a critic may read the others.
 
     Raises:
         SpecError: The policy does not support these observations.
@@ -73,6 +78,10 @@ class DenoisingPolicy(nn.Module):
         """Denoising steps K of a chain."""
         finetune_steps: int = Field(default=0, ge=0)
         """Denoising steps that RL trains, counted from the last; 0 is all."""
+        sees: tuple[str, ...] = ()
+        """Items of the observation that the policy reads; empty for all."""
+        encoder: Annotated[Component[ObsEncoder], component("encoders")] = default("state")
+        """Encoder of the observation; ``state`` reads vectors, the others images too."""
         net: Annotated[Component[ChunkNet], component("nets")] = default("mlp")
         """Network that denoises."""
         sampler: Annotated[Component[Sampler], component("samplers")]
@@ -115,9 +124,9 @@ class DenoisingPolicy(nn.Module):
         self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
     ) -> None:
         super().__init__()
-        self.check_obs(obs_spec)
-        check_relative(cfg.relative_to, obs_spec, act_spec, normalizer.relative_to)
-        self.cfg, self.obs_spec, self.act_spec = cfg, obs_spec, act_spec
+        self.env_spec, self.obs_spec = obs_spec, self.check_obs(cfg, obs_spec)
+        check_relative(cfg.relative_to, self.obs_spec, act_spec, normalizer.relative_to)
+        self.cfg, self.act_spec = cfg, act_spec
         self.obs_horizon, self.horizon, self.exec_horizon = (
             cfg.obs_horizon,
             cfg.horizon,
@@ -129,26 +138,24 @@ class DenoisingPolicy(nn.Module):
         self.correlation: Correlation
         self.set_progress(0.0)
         self.eval_sampler = self.make_eval_sampler(cfg.num_steps)
-        features = obs_spec.size * cfg.obs_horizon
-        self.net = cfg.net.build(cfg.horizon, act_spec.size, features)
+        encoder: ObsEncoder = cfg.encoder.build(self.obs_spec, cfg.obs_horizon)
+        self.net: ChunkNet = cfg.net.build(cfg.horizon, act_spec.size, encoder.num_features)
+        self.net.encoder = encoder
         self.noise_head = self.make_noise_head() if self.sampler.learns_noise else None
         self.reference_net: nn.Module | None = None
         self.reference_noise_head: nn.Module | None = None
 
     @classmethod
-    def check_obs(cls, obs_spec: ObsSpec) -> None:
-        """Check that observations have no images; the networks read only vectors.
+    def check_obs(cls, cfg: Config, obs_spec: ObsSpec) -> ObsSpec:
+        """Check that a policy can read these observations; return the items that it reads.
 
         Raises:
-            SpecError: The observation has images; the error names them.
+            SpecError: ``sees`` names an item that the env lacks, or the encoder does not read the
+                items.
         """
-        if obs_spec.image_names:
-            raise SpecError(
-                f"policy '{cls.family}' sees states, not pictures",
-                expected="an observation of vectors",
-                found=", ".join(f"{k} {obs_spec.items[k].shape}" for k in obs_spec.image_names),
-                hint="leave env.cameras out to train; with them, collect or record datasets",
-            )
+        seen = obs_spec.select(cfg.sees, "policy.sees") if cfg.sees else obs_spec
+        cfg.encoder.cls.check_obs(cfg.encoder.cfg, seen)
+        return seen
 
     def set_progress(self, progress: float) -> None:
         """Set the exploration schedule to this share of training, in [0, 1].
@@ -229,13 +236,14 @@ class DenoisingPolicy(nn.Module):
         base.reference_net = base.reference_noise_head = None
         return base
 
-    def features(self, obs: dict[str, Tensor]) -> Tensor:
-        """Return the normalised observation, flattened: (B, O)."""
-        return self.normalizer.features(obs, self.obs_spec.items)
+    def features(self, obs: dict[str, Tensor]) -> ObsFeatures:
+        """Return the items that the policy reads: vectors in network units, and images."""
+        images = {name: obs[name] for name in self.obs_spec.image_names}
+        return ObsFeatures(self.normalizer.features(obs, self.obs_spec.vector_names), images)
 
     def encode(self, obs: dict[str, Tensor]) -> Tensor:
         """Map observations to an embedding (B, C); once per chain."""
-        return self.net.embed(self.features(obs))
+        return self.net.encode(self.features(obs))
 
     def kernel(self, embedding: Tensor, k: Tensor, x: Tensor) -> Kernel:
         """Return the exploring sampler's kernel of x[k+1] given x (B, H, A) at steps k (B,)."""
@@ -274,8 +282,9 @@ class DenoisingPolicy(nn.Module):
         """
         features = self.features(obs)
         predict = self._predictor(features, self.sampler)
-        shape = len(features), self.horizon, self.act_spec.size
-        start = self.sampler.start(shape, generator).to(features)
+        vectors = features.vectors
+        shape = len(vectors), self.horizon, self.act_spec.size
+        start = self.sampler.start(shape, generator).to(vectors)
         if past is not None:
             start = correlate_start(start, past, start_value(self.correlation.start))
         return draw_chain(
@@ -330,7 +339,7 @@ class DenoisingPolicy(nn.Module):
     ) -> Tensor:
         """``decode`` in normalised units, guided towards ``plan`` if given."""
         features, sampler = self.features(obs), self.eval_sampler
-        x = noise.to(features)
+        x = noise.to(features.vectors)
         predict = self._predictor(features, sampler)
         for step in range(self.num_steps):
             k = torch.full((x.shape[0],), step, device=x.device)
@@ -350,15 +359,15 @@ class DenoisingPolicy(nn.Module):
     def _start(self, rows: int, generator: torch.Generator) -> Tensor:
         return self.eval_sampler.start((rows, self.horizon, self.act_spec.size), generator)
 
-    def _predictor(self, features: Tensor, sampler: Sampler) -> Predict:
+    def _predictor(self, features: ObsFeatures, sampler: Sampler) -> Predict:
         """Return the prediction function of a chain.
 
         It uses the reference network before the last K' steps, if there is one.
         """
         frozen = self.num_steps - self.num_trained
         base = cast(Any, self.reference_net)
-        embedding = self.net.embed(features)
-        kept = base.embed(features) if base is not None and frozen else None
+        embedding = self.net.encode(features)
+        kept = base.encode(features) if base is not None and frozen else None
 
         def predict(step: int, x: Tensor) -> Prediction:
             k = torch.full((x.shape[0],), step, device=x.device)

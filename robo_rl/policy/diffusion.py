@@ -210,7 +210,8 @@ class DiffusionPolicy(MatchingPolicy):
             eta=self.cfg.eval_eta, std_min=0.0, clip=cfg.clip, train_steps=cfg.train_steps
         )
         sampler = Ddim(noisy, self.num_steps)
-        start = self._start(len(features), generator).to(features)
+        vectors = features.vectors
+        start = self._start(len(vectors), generator).to(vectors)
         chain = draw_chain(sampler, self._predictor(features, sampler), start, generator)
         return self.to_env(obs, chain.act)
 

@@ -23,11 +23,11 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
     """
     shared = {
         name: getattr(teacher.cfg, name)
-        for name in ("obs_horizon", "horizon", "exec_horizon", "relative_to")
+        for name in ("obs_horizon", "horizon", "exec_horizon", "relative_to", "sees", "encoder")
     }
     if isinstance(teacher, FlowPolicy):
         shared["prediction_type"] = teacher.cfg.prediction_type
     cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
-    student = FlowPolicy(cfg, teacher.obs_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
+    student = FlowPolicy(cfg, teacher.env_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
     student.net.load_state_dict(teacher.net.state_dict())
     return student.to(teacher.normalizer.device)

@@ -44,7 +44,7 @@ class SuccessClassifier(nn.Module):
 
     Args:
         cfg: See Config.
-        obs_spec: One step's observation, without images.
+        obs_spec: One step's observation; the classifier reads its vectors.
         normalizer: Normaliser of the training data.
     """
 
@@ -66,9 +66,10 @@ class SuccessClassifier(nn.Module):
 
     def __init__(self, cfg: Config, obs_spec: ObsSpec, normalizer: Normalizer) -> None:
         super().__init__()
-        self.cfg, self.obs_spec, self.normalizer = cfg, obs_spec, normalizer
+        self.cfg, self.normalizer = cfg, normalizer
+        self.obs_spec = obs_spec.select(obs_spec.vector_names, "success")
         self.calibration = Calibration()
-        inputs = obs_spec.size * cfg.obs_horizon
+        inputs = self.obs_spec.size * cfg.obs_horizon
         self.net = MlpEnsemble(cfg.members, [inputs, *cfg.hidden, 1], layer_norm=True)
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:

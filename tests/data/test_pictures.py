@@ -73,7 +73,7 @@ def test_windows_have_pictures_and_statistics_have_none(recorded):
 def test_a_policy_refuses_pictures_in_one_line(recorded, family):
     store = ZarrStore.open(recorded[0])
     data = WindowDataset(store, obs_horizon=1, horizon=8)
-    with pytest.raises(SpecError, match=r"sees states, not pictures.*front_rgb") as caught:
+    with pytest.raises(SpecError, match=r"reads vectors alone.*front_rgb") as caught:
         component("policies").make(family).build(
             store.obs_spec, store.act_spec, Normalizer.fit(data)
         )

@@ -118,7 +118,7 @@ class GaeEstimator(AdvantageEstimator):
 
     Args:
         cfg: See ``GaeConfig``.
-        policy: The policy; the critic shares its observation spec and normaliser.
+        policy: The policy; the critic shares its env's observation spec and its normaliser.
         num_envs: B, for the running return scale.
         generator: Draws minibatches.
     """
@@ -135,7 +135,7 @@ class GaeEstimator(AdvantageEstimator):
         self.cfg, self.generator = cfg, generator
         self.warmup_updates = cfg.warmup_updates
         self.critic = ValueCritic(
-            cfg.critic, policy.obs_spec, policy.obs_horizon, policy.normalizer
+            cfg.critic, policy.env_spec, policy.obs_horizon, policy.normalizer
         ).to(policy.normalizer.device)
         self.optimizer = ClippedOptimizer(
             self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip

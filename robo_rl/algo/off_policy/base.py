@@ -296,7 +296,7 @@ class _Means:
 def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:
     return QCritic(
         cfg,
-        policy.obs_spec,
+        policy.env_spec,
         policy.act_spec,
         obs_horizon=policy.obs_horizon,
         exec_horizon=policy.exec_horizon,

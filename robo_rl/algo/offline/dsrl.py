@@ -58,7 +58,7 @@ class Dsrl(ActionSearch):
     def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
         super().__init__(cfg, cfg.optim, cfg.minibatch, inputs)
         policy, self.critics = inputs.policy, TdCritics(cfg, inputs.critics)
-        seen = policy.obs_spec.size * policy.obs_horizon
+        seen = self.critics.critic.features
         noise = policy.horizon * policy.act_spec.size
         device = policy.device
         with seeded_initialization("dsrl", self.generator.initial_seed()):

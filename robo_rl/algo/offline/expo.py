@@ -78,7 +78,7 @@ class Expo(ActionSearch):
         super().__init__(cfg, cfg.optim, cfg.minibatch, inputs)
         self.cfg, self.critics = cfg, TdCritics(cfg, inputs.critics)
         policy = inputs.policy
-        seen = policy.obs_spec.size * policy.obs_horizon
+        seen = self.critics.critic.features
         chunk = policy.horizon * policy.act_spec.size
         with seeded_initialization("expo", self.generator.initial_seed()):
             self.actor = AuxiliaryActor(

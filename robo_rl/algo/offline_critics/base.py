@@ -70,14 +70,14 @@ class OfflineCritics(QLearner, Trainable):
         self.cfg, self.replay, self.generator = cfg, replay, generator
         critic = QCritic(
             cfg.critic,
-            policy.obs_spec,
+            policy.env_spec,
             policy.act_spec,
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             normalizer=policy.normalizer,
         ).to(policy.device)
         super().__init__(critic, lr=cfg.lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema)
-        self.value = ValueCritic(cfg.value, policy.obs_spec, policy.obs_horizon, policy.normalizer)
+        self.value = ValueCritic(cfg.value, policy.env_spec, policy.obs_horizon, policy.normalizer)
         self.value.to(policy.device)
         self.value_optimizer = ClippedOptimizer(self.value.net.parameters(), cfg.lr, cfg.grad_clip)
         self.rule = EnsembleAggregation(cfg.aggregation, cfg.critic.members)

@@ -1,11 +1,13 @@
 """Checks with a stand-in policy whether an algorithm accepts a policy, before data is made.
 
 An algorithm's requirements (random steps, learnt noise, a fully trained chain) must not depend on
-the observations. So the stand-in has one observed number and one action, which is relative to that
-number where the policy's actions are relative.
+the observations. So the stand-in observes one number, and one image if its encoder reads images. It
+has one action, which is relative to that number where the policy's actions are relative.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 
@@ -16,6 +18,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
+_IMAGE = TensorSpec(shape=(3, 64, 64), dtype="uint8")
 _ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
@@ -41,9 +44,11 @@ def _stand_in(policy: Component[DenoisingPolicy]) -> DenoisingPolicy | None:
     """
     try:
         relative_to = policy.cfg.relative_to
-        obs = ObsSpec(items={relative_to or "x": TensorSpec(shape=(1,))})
+        images = {"image": _IMAGE} if policy.cfg.encoder.cls.reads_images else {}
+        obs = ObsSpec(items={relative_to or "x": TensorSpec(shape=(1,)), **images})
+        plain = replace(policy, cfg=policy.cfg.model_copy(update={"sees": ()}))
         with torch.random.fork_rng(devices=[]):
-            return policy.build(obs, _ACT, Normalizer.identity(obs, _ACT, relative_to))
+            return plain.build(obs, _ACT, Normalizer.identity(obs, _ACT, relative_to))
     except ConfigError:
         raise
     except Exception:

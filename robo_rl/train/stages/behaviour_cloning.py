@@ -86,7 +86,7 @@ class CloneBehaviour(Stage):
         """Train the remaining steps, evaluate, and save the policy."""
         store = context.dataset()
         component = context.experiment.policy
-        component.cls.check_obs(store.obs_spec)  # fails early, before the data is read
+        component.cls.check_obs(component.cfg, store.obs_spec)  # fails early, before the data is read
         data = WindowDataset(
             store,
             obs_horizon=component.cfg.obs_horizon,
@@ -120,7 +120,7 @@ class CloneBehaviour(Stage):
         policy = load_policy(context.directory / report.artifacts["policy"], context.device)
         result = context.evaluate(policy, "bc")
         report.update_numbers(result.report_numbers())
-        untrained = _untrained(context, policy.obs_spec, policy.act_spec, policy.normalizer)
+        untrained = _untrained(context, policy.env_spec, policy.act_spec, policy.normalizer)
         report.gate = learnt_gate(context, result, untrained)
         return report
 

@@ -130,9 +130,10 @@ class Export(Stage):
 
 
 def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor]:
-    """Return all observations of the dataset; a small dataset is repeated with other noise."""
+    """Return what the policy reads of the dataset; a small dataset is repeated with other noise."""
     data = WindowDataset(store, obs_horizon=policy.obs_horizon, horizon=policy.horizon)
-    return data.windows(torch.arange(max(len(data), MIN_ROWS)) % len(data)).obs
+    obs = data.windows(torch.arange(max(len(data), MIN_ROWS)) % len(data)).obs
+    return {name: obs[name] for name in policy.obs_spec.items}
 
 
 def good_episodes(result: EvalResult, policy: EvalResult) -> Tensor:

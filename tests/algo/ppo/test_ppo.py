@@ -226,7 +226,9 @@ def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps,
     """
     steps, level = 4, 0.5
     policy = make_policy("flow_sde", steps, prediction_type="vel", finetune_steps=finetune_steps)
+    encoder = policy.net.encoder
     net = policy.net = Velocities(steps)
+    net.encoder = encoder
     policy.freeze_reference()
     rollout = one_decision(policy, generator, RatioMode(mode), rows=60_000)
     w = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [0.0, 0.0]]).double()  # two actions are executed

@@ -159,7 +159,7 @@ def start_features(policy: DenoisingPolicy, seed: int) -> Tensor:
     experiment = Experiment.model_validate(EXPERIMENT)
     with closing(experiment.make_env(64)) as env:
         obs = env.reset(seed)
-    return policy.features({name: seen[:, None] for name, seen in obs.items()})
+    return policy.features({name: seen[:, None] for name, seen in obs.items()}).vectors
 
 
 def test_starts_of_episodes_are_within_the_ranges_that_include_them(tmp_path: Path):

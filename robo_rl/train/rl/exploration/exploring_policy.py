@@ -70,7 +70,7 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
             found=family.cfg.finetune_steps,
         )
     with seeded_initialization("explore", seed):
-        other = family.build(policy.obs_spec, policy.act_spec, policy.normalizer)
+        other = family.build(policy.env_spec, policy.act_spec, policy.normalizer)
     cast(nn.Module, other.net).load_state_dict(policy.net.state_dict())
     if policy.reference_net is not None:
         other.freeze_reference()

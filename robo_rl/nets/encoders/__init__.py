@@ -1,0 +1,1 @@
+"""Encoders of observations: vectors and images in, one feature vector out."""

@@ -1,0 +1,153 @@
+"""The interface of observation encoders, and what all encoders of images share.
+
+Shapes: B rows, To observations of history, O elements of all vectors of a history, F features, N
+images, (C, h, w) an image. Vectors arrive in network units, images as uint8.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from robo_rl.core.errors import ConfigError, SpecError
+from robo_rl.core.images import channels_first
+from robo_rl.core.spec import ObsSpec
+
+
+class ObsFeatures(NamedTuple):
+    """An observation as an encoder reads it.
+
+    Args:
+        vectors: (B, O), all vectors of the history in network units.
+        images: Name → (B, To, *shape of the image) uint8.
+    """
+
+    vectors: Tensor
+    images: dict[str, Tensor]
+
+
+class ObsEncoder(nn.Module, ABC):
+    """Maps observations to features; runs once per chain, as a part of the policy's network.
+
+    Build with ``Encoder(cfg, obs_spec, obs_horizon)``. ``num_features`` is F.
+    """
+
+    reads_images: ClassVar[bool]
+    """Whether the encoder reads images; an encoder of vectors alone refuses them."""
+    num_features: int
+
+    @classmethod
+    def check_obs(cls, cfg: Any, obs_spec: ObsSpec) -> None:
+        """Check that the encoder reads these observations.
+
+        Raises:
+            SpecError: The encoder does not read images and there are some, or it needs images.
+        """
+        del cfg
+        images = {name: obs_spec.items[name].shape for name in obs_spec.image_names}
+        if images and not cls.reads_images:
+            raise SpecError(
+                "images to an encoder that reads vectors alone",
+                where="policy.encoder",
+                expected="an encoder of images, such as conv",
+                found=", ".join(f"{name} {shape}" for name, shape in images.items()),
+                hint="set policy.encoder=conv, or leave the images out of policy.sees",
+            )
+        if not images and cls.reads_images:
+            raise SpecError(
+                "an encoder of images, and no image among the observations",
+                where="policy.encoder",
+                expected="an image in env.cameras, and in policy.sees if it names items",
+                found=", ".join(obs_spec.items),
+                hint="name a camera, or set policy.encoder=state",
+            )
+
+    @abstractmethod
+    def forward(self, features: ObsFeatures) -> Tensor:
+        """Map an observation to features (B, F)."""
+
+
+class ImageEncoder(ObsEncoder):
+    """Encodes every frame of every camera by a backbone, beside the vectors.
+
+    The features are the vectors, then those of each camera and frame. A subclass gives the
+    backbone.
+
+    Args:
+        cfg: Settings of the subclass, with ``shared``: whether one backbone serves all cameras.
+        obs_spec: Observation of one step.
+        obs_horizon: To.
+
+    Raises:
+        SpecError: An item is no image of one or three channels.
+        ConfigError: Cameras of different sizes share a backbone.
+    """
+
+    reads_images: ClassVar[bool] = True
+
+    def __init__(self, cfg: Any, obs_spec: ObsSpec, obs_horizon: int) -> None:
+        super().__init__()
+        self.cameras = obs_spec.image_names
+        shapes = {name: image_shape(obs_spec.items[name].shape, name) for name in self.cameras}
+        self.is_channels_first = {
+            name: channels_first(obs_spec.items[name].shape) for name in self.cameras
+        }
+        self.shared = bool(cfg.shared)
+        if self.shared and len(set(shapes.values())) > 1:
+            raise ConfigError(
+                "cameras of different sizes share a backbone",
+                where="policy.encoder.shared",
+                expected="one size, or shared: false",
+                found=shapes,
+            )
+        owners = self.cameras[:1] if self.shared else self.cameras
+        self.backbones = nn.ModuleDict({name: self.backbone(cfg, shapes[name]) for name in owners})
+        vectors = sum(s.size for n, s in obs_spec.items.items() if n not in self.cameras)
+        with torch.no_grad():
+            widths = [self._width(name, shapes[name]) for name in self.cameras]
+        self.num_features = obs_horizon * (vectors + sum(widths))
+
+    @abstractmethod
+    def backbone(self, cfg: Any, shape: tuple[int, int, int]) -> nn.Module:
+        """Return a module from images (N, C, h, w) in [-1, 1] to (N, width)."""
+
+    def forward(self, features: ObsFeatures) -> Tensor:
+        """Map an observation to features (B, F)."""
+        parts = [self._camera(name, features.images[name], features) for name in self.cameras]
+        return torch.cat([features.vectors, *parts], dim=-1)
+
+    def _camera(self, name: str, images: Tensor, features: ObsFeatures) -> Tensor:
+        frames = images.flatten(0, 1)
+        if not self.is_channels_first[name]:
+            frames = frames.permute(0, 3, 1, 2)
+        scaled = frames.to(features.vectors.dtype) * (2.0 / 255.0) - 1.0
+        found = self._backbone_of(name)(scaled)
+        return found.to(features.vectors).reshape(images.shape[0], -1)
+
+    def _backbone_of(self, name: str) -> nn.Module:
+        return self.backbones[self.cameras[0] if self.shared else name]
+
+    def _width(self, name: str, shape: tuple[int, int, int]) -> int:
+        return self._backbone_of(name)(torch.zeros(1, *shape)).shape[-1]
+
+
+def image_shape(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
+    """Return the shape of an item as (C, h, w).
+
+    Raises:
+        SpecError: It is no image of one or three channels.
+    """
+    try:
+        first = channels_first(shape)
+    except SpecError as error:
+        raise SpecError(
+            f"obs '{name}' is no image that a policy reads",
+            expected="(C, h, w) or (h, w, C) with C 1 or 3",
+            found=shape,
+            hint="convert it to grey or colour, or leave it out of policy.sees",
+        ) from error
+    c, h, w = shape if first else (shape[2], shape[0], shape[1])
+    return c, h, w
