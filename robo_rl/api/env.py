@@ -94,8 +94,14 @@ class VecEnv(Protocol):
 class OpenLoop(Protocol):
     """An env that executes an action sequence in one call and waits where an episode ends."""
 
-    def rollout(self, act: Tensor) -> list[Step]:
-        """Apply act (B, T, A) open loop; return T steps, ``valid`` False after an episode's end."""
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
+        """Apply act (B, T, A) open loop; return T steps, ``valid`` False after an episode's end.
+
+        Args:
+            act: Actions.
+            frames: Number of an env's last valid steps whose images are read; None for all. Images
+                of its other steps may be older ones, since rendering is slow.
+        """
         ...
 
 

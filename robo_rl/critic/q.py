@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.spec import ActSpec, ObsSpec
-from robo_rl.critic.inputs import critic_inputs
 from robo_rl.critic.heads import HeadConfig, HistogramHead, make_head
+from robo_rl.critic.inputs import critic_inputs
 from robo_rl.nets.ensemble import MlpEnsemble
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}

@@ -160,7 +160,7 @@ class ChunkEnv:
 
     def _steps(self, act: Tensor) -> Iterator[Step]:
         if isinstance(self.env, OpenLoop):
-            yield from self.env.rollout(act)
+            yield from self.env.rollout(act, frames=self.obs_horizon)
         else:
             yield from (self.env.step(act_t) for act_t in act.unbind(1))
 

@@ -74,9 +74,9 @@ class HostSimEnv(HostEnv):
         found = {each.name: getattr(view, each.name) for each in fields(view)}
         return replace(view, **{name: _brought(value) for name, value in found.items()})
 
-    def rollout(self, act: Tensor) -> list[Step]:
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         """Apply act (B, T, A) open loop; see ``OpenLoop``."""
-        steps = cast(OpenLoop, self._env).rollout(act.to(self._env.device))
+        steps = cast(OpenLoop, self._env).rollout(act.to(self._env.device), frames=frames)
         return [_step(step) for step in steps]
 
     def snapshot(self) -> dict[str, Any]:

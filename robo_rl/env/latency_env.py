@@ -106,12 +106,13 @@ class LatencyEnv:
         """Apply act (B, A) for one control step."""
         return self.rollout(act.unsqueeze(1))[0]
 
-    def rollout(self, act: Tensor) -> list[Step]:
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         """Apply act (B, T, A) open loop; see ``OpenLoop``."""
+        read = None if frames is None else frames + self._out.depth - 1  # late ones are older
         late = torch.stack([self._sent(act_t.to(self.device)) for act_t in act.unbind(1)], dim=1)
         waits = torch.zeros_like(self._idle)
         steps: list[Step] = []
-        for step in self._rollout(late):
+        for step in self._rollout(late, frames=read):
             steps.append(self._heard(step, waits))
             waits = waits | step.terminated | step.truncated
         return steps

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
-from robo_rl.core.errors import ConfigError, SpecError
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.relative_actions import check_relative

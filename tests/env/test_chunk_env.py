@@ -58,7 +58,7 @@ class Lossy(Counter):
 class Waiting(Counter):
     """The same env with ``rollout``: what ended waits for the others."""
 
-    def rollout(self, act):
+    def rollout(self, act, *, frames=None):
         live, steps = torch.ones(self.num_envs, dtype=torch.bool), []
         for act_t in act.unbind(1):
             held = self.count.clone(), self.episode.clone()

@@ -56,7 +56,7 @@ class FarSim(Far):
         some, goal = torch.zeros(ENVS, 2, device=GPU), {"at": torch.zeros(ENVS, 3, device=GPU)}
         return SimView(some, some, some, some, some, goal, {"hand": slice(0, 1)}, {"lost": some})
 
-    def rollout(self, act: Tensor) -> list[Step]:
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         return [self.step(each) for each in act.unbind(1)]
 
     def snapshot(self) -> dict[str, Any]:

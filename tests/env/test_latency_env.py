@@ -37,7 +37,7 @@ class Follower:
         self.pos, self.count = torch.zeros(self.num_envs), torch.zeros(self.num_envs)
         return {"pos": self.pos[:, None].clone()}
 
-    def rollout(self, act: torch.Tensor) -> list[Step]:
+    def rollout(self, act: torch.Tensor, *, frames: int | None = None) -> list[Step]:
         live, steps = torch.ones(self.num_envs, dtype=torch.bool), []
         for act_t in act.unbind(1):
             self.pos = torch.where(live, act_t[:, 0], self.pos)

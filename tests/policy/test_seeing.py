@@ -7,11 +7,11 @@ import pytest
 import torch
 from small_images import OBS, make_seeing_policy, make_seen
 
+from robo_rl.bundle.session import PolicySession
+from robo_rl.core.errors import SpecError
 from robo_rl.critic.inputs import critic_inputs
 from robo_rl.critic.value import ValueCritic
-from robo_rl.core.errors import SpecError
 from robo_rl.export.onnx import contract_of, export_policy
-from robo_rl.bundle.session import PolicySession
 from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.testing.policy import check_policy
 

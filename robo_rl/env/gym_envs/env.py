@@ -131,13 +131,16 @@ class GymEnv(PooledEnv[GymPool]):
         """Apply act (B, A) for one step; see ``rollout``."""
         return self.rollout(act.unsqueeze(1))[0]
 
-    def rollout(self, act: Tensor) -> list[Step]:
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         """Apply act (B, T, A) open loop; return T steps. An env waits after its episode's end.
+
+        Images are part of every step, so ``frames`` has no effect.
 
         Raises:
             SpecError: act has another shape.
             PluginError: An env raised and needs a reset, or its worker keeps dying.
         """
+        del frames
         self._check(act)
         self._pool.write_act(act.detach().cpu().numpy(), self._resting)
         before, self._obs = self._obs, {}  # after an error below, the envs need a reset

@@ -33,6 +33,7 @@ from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.mujoco.start_ctrl import start_ctrl
 from robo_rl.env.mujoco.task_check.check import check_on_backend, demand_finite, finite_rows
 from robo_rl.env.rendering.camera_set import CameraSet
+from robo_rl.env.rendering.frames import with_frames
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transitions import with_new_episodes, without_invalid
 
@@ -173,20 +174,27 @@ class SimEnv:
         return self.rollout(act.unsqueeze(1))[0]
 
     @on_one_thread
-    def rollout(self, act: Tensor) -> list[Step]:
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         """Apply act (B, T, A) open loop; T steps, ``valid`` False after an episode's end.
 
-        Envs whose episode ended are at the start of their next one when this returns.
+        Envs whose episode ended are at the start of their next one when this returns. ``frames`` is
+        that of ``OpenLoop``.
         """
-        act = self._clip(act)
+        act, obs = self._clip(act), self._obs
         live = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
         steps: list[Step] = []
         ended: list[Tensor] = []
+        qpos: list[Tensor] = []
         for view, act_t in self._advance(act):
-            steps.append(self._evaluate_step(view, act_t, live))
+            qpos += [view.qpos.clone()] if self._cameras else []
+            steps.append(self._evaluate_step(view, act_t, live, obs))
             live = live & ~(steps[-1].terminated | steps[-1].truncated)
             ended.append(~live)
-            self._obs = steps[-1].next_obs
+            obs = steps[-1].next_obs
+        if self._cameras:
+            shown = {name: self._obs[name] for name in self.obs_spec.image_names}
+            steps = with_frames(steps, torch.stack(qpos), self._cameras, shown, frames)
+        self._obs = steps[-1].next_obs
         if bool(ended[-1].any()):
             ids = ended[-1].nonzero().squeeze(1)
             steps = with_new_episodes(steps, ended, ids, self._restart(ids))
@@ -260,11 +268,10 @@ class SimEnv:
             view = replace(view, ctrl=controls[-1])
         return torch.stack(controls, dim=1)
 
-    def _evaluate_step(self, view: SimView, act: Tensor, live: Tensor) -> Step:
-        """Return the transition that ended at view; ``obs`` is not yet that of a reset."""
+    def _evaluate_step(self, view: SimView, act: Tensor, live: Tensor, before: Obs) -> Step:
+        """Return the transition from before to view, without images, before any reset."""
         view = replace(view, goal=self._goal)
         self._elapsed += 1
-        pictures = self._draw(view)  # runs concurrently
         good = self._is_valid(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
@@ -274,10 +281,9 @@ class SimEnv:
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs, rew = self._observe(view), _kept(rew)
         good = good & finite_rows(self.task, rew, obs, live & good)
-        obs |= pictures()
         over = at_limit & ~terminated
         step = Step(obs, obs, rew, terminated, over, live & good, metrics)
-        return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
+        return step if bool(step.valid.all()) else without_invalid(step, live & ~good, before)
 
     def _is_valid(self, view: SimView) -> Tensor:
         """Return (B,), False where a world is non-finite or its clock stopped."""

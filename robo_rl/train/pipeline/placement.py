@@ -73,9 +73,9 @@ class TransferSimEnv(TransferEnv):
         """The view of the env, on the CPU."""
         return cast(Any, self._env).view
 
-    def rollout(self, act: Tensor) -> list[Step]:
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         """See ``OpenLoop``."""
-        return sent(cast(OpenLoop, self._env).rollout(act.cpu()), self.device)
+        return sent(cast(OpenLoop, self._env).rollout(act.cpu(), frames=frames), self.device)
 
     def snapshot(self) -> dict[str, Any]:
         """See ``Branchable``."""

@@ -14,6 +14,7 @@ from robo_rl.config.registry import Component
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
@@ -65,6 +66,8 @@ class CloneBehaviour(Stage):
         """Array → normalisation: ``min_max``, ``quantile`` or ``standard``."""
         checkpoint_every: int = Field(default=1000, ge=1)
         """Gradient steps between two checkpoints."""
+        augmentation: ImageAugmentation.Config = ImageAugmentation.Config()
+        """Random changes of images."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config()
         """Optimiser, learning-rate schedule and weight averaging."""
 
@@ -86,7 +89,9 @@ class CloneBehaviour(Stage):
         """Train the remaining steps, evaluate, and save the policy."""
         store = context.dataset()
         component = context.experiment.policy
-        component.cls.check_obs(component.cfg, store.obs_spec)  # fails early, before the data is read
+        component.cls.check_obs(
+            component.cfg, store.obs_spec
+        )  # fails early, before the data is read
         data = WindowDataset(
             store,
             obs_horizon=component.cfg.obs_horizon,
@@ -136,11 +141,13 @@ class CloneBehaviour(Stage):
         self, directory: Path, trainer: SupervisedTrainer, data: WindowDataset, seed: int
     ) -> float:
         generator = make_generator("bc", seed, device=trainer.policy.device)
+        augment = ImageAugmentation(self.cfg.augmentation, trainer.policy.obs_spec.image_names)
 
         def step() -> dict[str, Tensor]:
             batch = data.sample(self.cfg.batch, generator)
+            obs = augment(batch.obs, generator)
             with autocast(self.cfg.precision, trainer.policy):
-                loss = trainer.policy.loss(batch.obs, batch.act, generator)
+                loss = trainer.policy.loss(obs, batch.act, generator)
             return {"loss": trainer.step(loss)}
 
         means = take_steps(
