@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from robo_rl.api.renderer import CameraView
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec, TensorSpec
@@ -80,9 +81,46 @@ class CameraItem(ConfigModel):
         return self.obs or f"{self.name}_rgb"
 
     @property
+    def view(self) -> CameraView:
+        """Return what a renderer is told of the camera."""
+        return CameraView(self.name, self.item, self.width, self.height)
+
+    @property
     def spec(self) -> TensorSpec:
         """Return the spec of the image, (3, height, width) uint8."""
         return TensorSpec(shape=(3, self.height, self.width), dtype="uint8")
+
+
+class FixedCameras(ConfigModel):
+    """Cameras of an env whose worlds look alike, without randomisation.
+
+    Args:
+        cameras: Cameras that provide items of the observation.
+    """
+
+    cameras: tuple[CameraItem, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _as_before_cameras(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit an empty list, so that configs without cameras keep their hashes."""
+        return {k: v for k, v in dump(self).items() if k != "cameras" or self.cameras}
+
+    @property
+    def views(self) -> tuple[CameraView, ...]:
+        """Return what a renderer is told of the cameras.
+
+        Raises:
+            ConfigError: A camera has jitter, or two items of the observation would have one name.
+        """
+        views = dict[str, CameraView]()
+        for camera in self.cameras:
+            if camera.jitter.is_active:
+                problem = f"camera '{camera.name}' of this env has no jitter"
+                raise ConfigError(problem, where="env.cameras")
+            if camera.item in views:
+                raise _one_name(camera.item)
+            views[camera.item] = camera.view
+        return tuple(views.values())
 
 
 class RenderConfig(ConfigModel):
@@ -135,10 +173,14 @@ def with_images(spec: ObsSpec, cameras: Iterable[CameraItem]) -> ObsSpec:
     items: dict[str, TensorSpec] = dict(spec.items)
     for camera in cameras:
         if camera.item in items:
-            raise ConfigError(
-                f"two items of the observation are called '{camera.item}'",
-                where="cameras",
-                hint="give the camera another obs",
-            )
+            raise _one_name(camera.item)
         items[camera.item] = camera.spec
     return ObsSpec(items=items)
+
+
+def _one_name(item: str) -> ConfigError:
+    return ConfigError(
+        f"two items of the observation are called '{item}'",
+        where="cameras",
+        hint="give the camera another obs",
+    )

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,22 +18,6 @@ import typer
 from robo_rl.cli.text_table import format_table
 from robo_rl.core.errors import ConfigError, DeviceError, Notice, RoboRlError
 from robo_rl.core.suggestions import did_you_mean
-
-_RENDER = """
-import time, mujoco
-model = mujoco.MjModel.from_xml_string(
-    "<mujoco><visual><quality shadowsize='0' offsamples='0'/></visual><worldbody>"
-    "<light pos='0 0 3'/><geom type='box' size='1 1 1'/></worldbody></mujoco>")
-data = mujoco.MjData(model)
-mujoco.mj_forward(model, data)
-renderer = mujoco.Renderer(model, 128, 128)
-renderer.update_scene(data)
-assert renderer.render().any(), "the picture is black"
-start = time.perf_counter()
-renderer.render()
-print(f"one 128x128 frame in {1e3 * (time.perf_counter() - start):.1f} ms")
-renderer.close()
-"""
 
 
 class MachineCheck(NamedTuple):
@@ -127,26 +110,15 @@ def _rendering() -> Iterator[MachineCheck]:
     """Check rendering in a separate process, since a broken GL driver can abort it."""
     if (mujoco := _installed("mujoco")) is None:
         raise ModuleNotFoundError(name="mujoco")
-    from robo_rl.env.rendering.offscreen import install_hint
+    from robo_rl.env.rendering.offscreen import install_hint, try_opengl
 
     gl = os.environ.get("MUJOCO_GL", "egl")
-    remedy = f"{install_hint(gl)}, or go on without pictures"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _RENDER],
-            env={**os.environ, "MUJOCO_GL": gl},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    except subprocess.TimeoutExpired:
-        yield MachineCheck("FAIL", f"MUJOCO_GL={gl}: no picture after 120 s", remedy)
-        return
-    if done.returncode == 0:
-        yield MachineCheck("ok", f"mujoco {mujoco}, MUJOCO_GL={gl}, {done.stdout.strip()}")
+    works, said = try_opengl(gl)
+    if works:
+        yield MachineCheck("ok", f"mujoco {mujoco}, MUJOCO_GL={gl}, {said}")
     else:
-        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        yield MachineCheck("FAIL", f"MUJOCO_GL={gl}: {last}", remedy)
+        remedy = f"{install_hint(gl)}, or go on without pictures"
+        yield MachineCheck("FAIL", f"MUJOCO_GL={gl}: {said}", remedy)
 
 
 def _onnxruntime() -> Iterator[MachineCheck]:

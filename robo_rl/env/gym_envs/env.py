@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
+from robo_rl.api.cameras import FixedCameras
 from robo_rl.api.env import check_groups
 from robo_rl.config.fingerprint import Fingerprint
 from robo_rl.config.models import ConfigModel
@@ -48,7 +49,7 @@ class PoolConfig(ConfigModel):
     start_timeout_s: float = Field(default=120.0, gt=0)
 
 
-class GymEnvConfig(PoolConfig):
+class GymEnvConfig(PoolConfig, FixedCameras):
     """The Gymnasium env and its settings; ``PoolConfig`` has those of the workers.
 
     Args:
@@ -56,6 +57,7 @@ class GymEnvConfig(PoolConfig):
         kwargs: Further arguments of ``gymnasium.make``.
         max_episode_steps: Time limit instead of the env's own; required where it has none.
         import_module: Module that registers the env, imported in the workers.
+        cameras: For an env that runs on MuJoCo, see ``FixedCameras``.
     """
 
     id: str
@@ -105,7 +107,13 @@ class GymEnv(PooledEnv[GymPool]):
             raise missing_extra(error) or error
         self.cfg = cfg
         pool = GymPool(
-            EnvRequest(cfg.id, cfg.kwargs, cfg.max_episode_steps, cfg.import_module),
+            EnvRequest(
+                cfg.id,
+                cfg.kwargs,
+                cfg.max_episode_steps,
+                cfg.import_module,
+                cfg.views,
+            ),
             num_envs,
             min(cfg.workers or usable_cpus(), num_envs),
             step_timeout_s=cfg.step_timeout_s,
@@ -134,17 +142,17 @@ class GymEnv(PooledEnv[GymPool]):
     def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         """Apply act (B, T, A) open loop; return T steps. An env waits after its episode's end.
 
-        Images are part of every step, so ``frames`` has no effect.
+        ``frames`` is that of ``OpenLoop``; more than one renders all. Images that the env itself
+        observes are part of every step.
 
         Raises:
             SpecError: act has another shape.
             PluginError: An env raised and needs a reset, or its worker keeps dying.
         """
-        del frames
         self._check(act)
         self._pool.write_act(act.detach().cpu().numpy(), self._resting)
         before, self._obs = self._obs, {}  # after an error below, the envs need a reset
-        lost = self._pool.command("rollout", steps=act.shape[1])
+        lost = self._pool.command("rollout", steps=act.shape[1], frames=frames)
         block = self._pool.block(act.shape[1])
         if lost:
             ids, fresh = self._begin_anew(lost)

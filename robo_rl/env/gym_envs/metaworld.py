@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from robo_rl.api.cameras import FixedCameras
 from robo_rl.config.fingerprint import Fingerprint, versions_of
 from robo_rl.config.registry import missing_extra
 from robo_rl.core.spec import ObsSpec
@@ -35,12 +36,14 @@ _FRAME = (
     ),
 )
 OBS_NAMES = (*_FRAME, *(f"previous_{name}" for name in _FRAME), *(f"goal_{axis}" for axis in _AXES))
+PROPRIO = "proprio"
+"""Item of what the robot measures of itself: hand and gripper opening."""
 ACT_NAMES = (*(f"hand_d{axis}" for axis in _AXES), "gripper")
 ACT_REFERENCE = "delta,delta,delta,absolute"
 """The hand is displaced; the gripper's effort is no change of the last one."""
 
 
-class MetaWorldConfig(PoolConfig):
+class MetaWorldConfig(PoolConfig, FixedCameras):
     """The task and its reward.
 
     Args:
@@ -52,6 +55,8 @@ class MetaWorldConfig(PoolConfig):
         terminate_on_success: Whether success ends an episode.
         max_episode_steps: Time limit in env steps of 12.5 ms.
         noise_correlation: Correlation of the demonstrator's noise from one env step to the next.
+        cameras: See ``FixedCameras``; Meta-World's are ``corner``, ``corner2``, ``corner3``,
+            ``corner4``, ``topview``, ``behindGripper`` and ``gripperPOV``.
     """
 
     task: str
@@ -73,6 +78,9 @@ class MetaWorld(GymEnv):
     order of a quaternion is the task's own, xyzw or wxyz; missing objects are zeros. Actions
     (B, 4) are hand displacements in cm per step and the gripper's effort, positive to close, all
     in [-1, 1].
+
+    With cameras there are images, and ``proprio`` (B, 4), the first four elements of ``state``. A
+    policy that sees images reads ``proprio`` and no pose of an object.
 
     Args:
         cfg: See ``MetaWorldConfig``.
@@ -96,18 +104,23 @@ class MetaWorld(GymEnv):
             error = ModuleNotFoundError("No module named 'metaworld'", name="metaworld")
             raise missing_extra(error) or error
         kwargs = cfg.model_dump(include={"task", "reward", "terminate_on_success"})
+        kwargs["proprio"] = bool(cfg.cameras)
         pool = cfg.model_dump(include=set(PoolConfig.model_fields))
         request = GymEnvConfig(
             id="robo_rl/MetaWorld-v3",
             import_module="robo_rl.env.gym_envs.metaworld_factory",
             max_episode_steps=cfg.max_episode_steps,
             kwargs=kwargs,
+            cameras=cfg.cameras,
             **pool,
         )
         super().__init__(request, num_envs)
         self.task_name, self._memory = cfg.task, cfg.noise_correlation
-        state = self.obs_spec.items["state"].model_copy(update={"names": OBS_NAMES})
-        self.obs_spec = ObsSpec(items={"state": state})
+        items = dict(self.obs_spec.items)
+        for name, names in (("state", OBS_NAMES), (PROPRIO, OBS_NAMES[:4])):
+            if name in items:
+                items[name] = items[name].model_copy(update={"names": names})
+        self.obs_spec = ObsSpec(items=items)
         said = {"names": ACT_NAMES, "reference": ACT_REFERENCE}
         self.act_spec = self.act_spec.model_copy(update=said)
 

@@ -18,12 +18,18 @@ from robo_rl.env.gym_envs.success_episodes import Reward, SuccessEpisodes
 
 ID = "robo_rl/MetaWorld-v3"
 
+_OWN = 4  # the position of the hand and the opening of the gripper
 _GOAL_OBSERVABLE = "-goal-observable"
 _DENSE_SCALE = 0.1  # Meta-World's own reward is at most 10 per step
 
 
 def make(
-    task: str, reward: Reward, *, terminate_on_success: bool, quick: bool = True
+    task: str,
+    reward: Reward,
+    *,
+    terminate_on_success: bool,
+    quick: bool = True,
+    proprio: bool = False,
 ) -> gymnasium.Env[Any, Any]:
     """Return one env of a task, without a time limit.
 
@@ -33,6 +39,7 @@ def make(
         terminate_on_success: See ``MetaWorldConfig``.
         quick: Use the faster methods of ``metaworld_fast``, which give the same results. They
             replace methods of Meta-World's classes in this process.
+        proprio: Whether hand and gripper are an item of their own, ``proprio``, beside ``state``.
 
     Raises:
         ConfigError: There is no such task.
@@ -47,7 +54,8 @@ def make(
     env._freeze_rand_vec = False
     env.seeded_rand_vec = True
     env.max_path_length = sys.maxsize  # the time limit is Gymnasium's
-    return _Episodes(env, reward, _cost, terminate_on_success=terminate_on_success)
+    episodes = _Episodes(env, reward, _cost, terminate_on_success=terminate_on_success)
+    return _with_proprio(episodes) if proprio else episodes
 
 
 class _Episodes(SuccessEpisodes):
@@ -61,6 +69,16 @@ class _Episodes(SuccessEpisodes):
         if seed is not None:
             env.seed(seed)
         return super().reset()
+
+
+def _with_proprio(env: Any) -> Any:
+    spaces, whole = gymnasium.spaces, env.observation_space
+    part = spaces.Box(whole.low[:_OWN], whole.high[:_OWN], dtype=whole.dtype)
+    return gymnasium.wrappers.TransformObservation(
+        env,
+        lambda state: {"state": state, "proprio": state[:_OWN]},
+        spaces.Dict({"state": whole, "proprio": part}),
+    )
 
 
 def _cost(dense: float) -> float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from robo_rl.core.errors import PluginError, RoboRlError
 from robo_rl.env.gym_envs.steps import copy_block
+from robo_rl.env.rendering.offscreen import opengl_environment, working_opengl
 from robo_rl.env.serve.server import exit_description
 from robo_rl.env.serve.shared_arrays import Arrays
 from robo_rl.env.workers.channel import PickleConnection
@@ -46,7 +47,9 @@ class GymWorker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel = PickleConnection(ours)
         with theirs:
-            self._process = start_interpreter("robo_rl.env.gym_envs.worker", theirs.fileno())
+            self._process = start_interpreter(
+                "robo_rl.env.gym_envs.worker", theirs.fileno(), env=_environment(request)
+            )
         self.pid, self._started_at = self._process.pid, time.monotonic()
         self.arrays: Arrays = {}
         self._progress_then = 0
@@ -141,7 +144,7 @@ class GymPool(WorkerPool[GymWorker]):
         PluginError: The env cannot be made.
         SpecError: Its spaces are not supported.
         ConfigError: It has no time limit.
-        DeviceError: There is not enough memory.
+        DeviceError: There is not enough memory, or there are cameras and no OpenGL.
     """
 
     world: EnvInterface
@@ -185,6 +188,13 @@ class GymPool(WorkerPool[GymWorker]):
             where=self.where,
             hint="run the env alone to see why; step_timeout_s sets how long it may hang",
         )
+
+
+def _environment(request: EnvRequest) -> dict[str, str] | None:
+    """Return the environment variables of a worker; one that renders needs an OpenGL library."""
+    if not request.cameras:
+        return None
+    return {"LP_NUM_THREADS": "0", **opengl_environment(working_opengl())}
 
 
 def _where(request: EnvRequest) -> str:

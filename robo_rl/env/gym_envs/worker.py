@@ -22,6 +22,7 @@ import numpy as np
 from robo_rl.core.errors import ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.core.labels import as_flag
 from robo_rl.core.suggestions import as_array_name, is_array_name
+from robo_rl.env.rendering.live_worlds import EnvCameras
 from robo_rl.env.serve.shared_arrays import Arrays, arrays_in
 from robo_rl.env.workers.channel import PickleConnection
 from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest, shared_fields
@@ -84,8 +85,9 @@ class EnvGroup:
         self._doing = "make"
         try:
             self._envs = [_make(request) for _ in self._ids]
-            self.interface = _interface(self._envs[0], request)
             self._names = _names(self._envs[0].observation_space)
+            self.interface = _interface(self._envs[0], request)
+            self._cameras = EnvCameras(self._envs, request.cameras) if request.cameras else None
         except Exception as error:
             raise self._blame(error) from error
         space = self._envs[0].action_space
@@ -98,7 +100,10 @@ class EnvGroup:
         os.close(fd)
 
     def handle(self, seq: int, kind: str, arguments: Mapping[str, Any]) -> RoboRlError | None:
-        """Execute "reset" (``seeds``: one per env, or None) or "rollout" (``steps``: T)."""
+        """Execute "reset" (``seeds``: one per env, or None) or "rollout" (``steps``, ``frames``).
+
+        ``steps`` is T, ``frames`` that of ``OpenLoop.rollout``.
+        """
         try:
             if kind == "reset":
                 self._reset(**arguments)
@@ -111,6 +116,8 @@ class EnvGroup:
 
     def close(self) -> None:
         """Close the envs."""
+        if self._cameras:
+            self._cameras.close()
         for env in self._envs:
             with suppress(Exception):
                 env.close()
@@ -127,17 +134,36 @@ class EnvGroup:
         obs, _ = env.reset(seed=seed)
         if not self._write("reset_obs", i, obs):
             raise SpecError("reset gave an observation that is not finite")
+        if self._cameras:
+            self._show("reset_obs", i, self._cameras.draw(i))
         self._arrays["progress"][0] += 1
 
-    def _rollout(self, steps: int) -> None:
+    def _rollout(self, steps: int, frames: int | None) -> None:
         for i, env in enumerate(self._envs):
             if self._arrays["resting"][i]:
                 self._skip(i, steps)
                 continue
             for t in range(steps):
-                if self._step(t, i, env):
+                over = self._step(t, i, env)
+                if self._cameras:
+                    self._draw(t, i, whole=frames != 1, last=over or t == steps - 1)
+                if over:
                     self._start_episode(i, env)
                     break
+
+    def _draw(self, t: int, i: int, *, whole: bool, last: bool) -> None:
+        """Render env i after step t, if its image is read; a bad state shows the one before."""
+        assert self._cameras is not None
+        valid = bool(self._arrays["valid"][t, i])
+        if valid and (whole or last):
+            self._show("next_obs", (t, i), self._cameras.draw(i))
+        elif not valid and t:
+            self._show("next_obs", (t - 1, i), self._cameras.draw(i, before=True))
+        self._cameras.keep(i)
+
+    def _show(self, target: str, row: int | tuple[int, int], images: Mapping[str, Any]) -> None:
+        for item, image in images.items():
+            self._arrays[f"{target}.{item}"][row] = image
 
     def _skip(self, i: int, steps: int) -> None:
         """Write invalid steps of env i, which keeps its first observation."""
@@ -169,8 +195,9 @@ class EnvGroup:
         """Write one observation to shared memory; return whether it is finite."""
         finite = True
         parts: Mapping[str, Any] = obs if isinstance(obs, dict) else {"state": obs}
-        for name, (shape, dtype) in self.interface.obs.items():
-            value = np.asarray(parts[self._names[name]])
+        for name, original in self._names.items():
+            shape, dtype = self.interface.obs[name]
+            value = np.asarray(parts[original])
             if value.ndim == 0:
                 value = value.reshape(1)
             if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
@@ -227,6 +254,7 @@ def _make(request: EnvRequest) -> Any:
 
 def _interface(env: Any, request: EnvRequest) -> EnvInterface:
     obs, limits = _obs_fields(env.observation_space)
+    obs |= {view.item: ((3, view.height, view.width), "uint8") for view in request.cameras}
     act = _float_box(env.action_space)
     steps = request.max_episode_steps or env.spec.max_episode_steps
     if steps is None:

@@ -10,7 +10,10 @@ processes test it.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,23 @@ INSTALL = {
 }
 """OpenGL library, in order of preference → command that installs it."""
 
+_RENDER = """
+import time, mujoco
+model = mujoco.MjModel.from_xml_string(
+    "<mujoco><visual><quality shadowsize='0' offsamples='0'/></visual><worldbody>"
+    "<light pos='0 0 3'/><geom type='box' size='1 1 1'/></worldbody></mujoco>")
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+renderer = mujoco.Renderer(model, 128, 128)
+renderer.update_scene(data)
+assert renderer.render().any(), "the picture is black"
+start = time.perf_counter()
+renderer.render()
+print(f"one 128x128 frame in {1e3 * (time.perf_counter() - start):.1f} ms")
+renderer.close()
+"""
+_TRIAL_S = 120.0
+
 
 def opengl_backends() -> tuple[str, ...]:
     """Return the OpenGL libraries to try, in order; only MUJOCO_GL's if it is one of them."""
@@ -36,6 +56,43 @@ def opengl_environment(kind: str) -> dict[str, str]:
     env = {**os.environ, "MUJOCO_GL": kind}
     env.pop("PYOPENGL_PLATFORM", None)
     return env
+
+
+def try_opengl(kind: str) -> tuple[bool, str]:
+    """Render one frame with a library in a process of its own.
+
+    Returns:
+        Whether it works, and the time of a frame or the problem.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _RENDER],
+            env=opengl_environment(kind),
+            capture_output=True,
+            text=True,
+            timeout=_TRIAL_S,
+        )
+    except subprocess.TimeoutExpired:
+        return False, f"no picture after {_TRIAL_S:g} s"
+    if done.returncode:
+        return False, last_line(done.stderr, f"status {done.returncode}")
+    return True, done.stdout.strip()
+
+
+@cache
+def working_opengl() -> str:
+    """Return the first library that renders on this machine.
+
+    Raises:
+        DeviceError: None does.
+    """
+    problems = dict[str, str]()
+    for kind in opengl_backends():
+        works, said = try_opengl(kind)
+        if works:
+            return kind
+        problems[kind] = said
+    raise no_opengl_message(problems)
 
 
 def no_opengl_message(problems: Mapping[str, str]) -> DeviceError:

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.cameras import CameraItem, RenderConfig
-from robo_rl.api.renderer import MOCAP, Pending, Pictures
+from robo_rl.api.renderer import MOCAP, CameraView, Pending, Pictures
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.rendering import offscreen
 from robo_rl.env.rendering.process import RenderProcess, RenderProcessLostError
-from robo_rl.env.rendering.worker import READY, CameraView, RenderJob
+from robo_rl.env.rendering.worker import READY, RenderJob
 from robo_rl.env.serve.shared_arrays import Fields, arrays_in, layout
 from robo_rl.env.threads import usable_cores
 from robo_rl.env.workers.pool import shut_down
@@ -63,7 +63,7 @@ class RenderPool:
         self._close = weakref.finalize(self, shut_down, os.getpid(), self._workers)
         self._asked: list[int] = []
         size = min(cfg.workers or usable_cores(), num_envs)
-        sights = tuple(CameraView(c.name, c.item, c.width, c.height) for c in cameras)
+        sights = tuple(camera.view for camera in cameras)
         fields = _fields(model, sights, num_envs, looks, size)
         memory = allocate(layout(fields)[1])
         self._arrays = arrays_in(memory, fields)

@@ -15,22 +15,13 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from robo_rl.api.renderer import MOCAP
+from robo_rl.api.renderer import MOCAP, CameraView
 from robo_rl.env.rendering.offscreen import draw_fast
 from robo_rl.env.serve.shared_arrays import Fields, arrays_in
 from robo_rl.env.workers.channel import PickleConnection
 
 READY = 0
 """The number of the first answer, sent after a first image."""
-
-
-class CameraView(NamedTuple):
-    """A camera, its item of the observation, and the image size in pixels."""
-
-    camera: str
-    item: str
-    width: int
-    height: int
 
 
 class RenderJob(NamedTuple):

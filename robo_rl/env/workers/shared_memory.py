@@ -13,18 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from robo_rl.api.renderer import CameraView
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.serve.shared_arrays import Arrays, Fields, arrays_in, layout
 
 
 @dataclass(frozen=True)
 class EnvRequest:
-    """The env of a worker: arguments of ``gymnasium.make``, and a module to import first."""
+    """The env of a worker: arguments of ``gymnasium.make``, a module to import first, cameras."""
 
     id: str
     kwargs: dict[str, Any]
     max_episode_steps: int | None
     import_module: str
+    cameras: tuple[CameraView, ...] = ()
 
 
 @dataclass(frozen=True)

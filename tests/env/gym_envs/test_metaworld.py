@@ -234,3 +234,18 @@ def test_importing_the_env_imports_neither_meta_world_nor_gymnasium():
     code += "print({'metaworld', 'gymnasium'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@installed
+def test_cameras_come_with_what_the_robot_measures(make, opengl):
+    camera = {"name": "corner", "width": 36, "height": 36}
+    env = make("drawer-open-v3", 2, cameras=[camera])
+    obs = env.reset(0)
+    assert set(obs) == {"state", "proprio", "corner_rgb"}
+    assert env.obs_spec.items["proprio"].names == OBS_NAMES[:4]
+    assert torch.equal(obs["proprio"], obs["state"][:, :4])
+    plain = make("drawer-open-v3", 2)
+    assert torch.equal(plain.reset(0)["state"], obs["state"])
+    moved = demonstrate(env, 20)[-1].obs
+    assert torch.equal(demonstrate(plain, 20)[-1].obs["state"], moved["state"])
+    assert not torch.equal(moved["corner_rgb"], obs["corner_rgb"])
