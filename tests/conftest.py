@@ -57,3 +57,15 @@ def exported(runner: Runner, road: Road, tmp_path_factory: pytest.TempPathFactor
     ended = runner.run("run", config, "--out", root / "runs", "--json", root / "result.json")
     assert ended.status == 0, ended.output
     return Road(config, root / "runs")
+
+
+@pytest.fixture(scope="session")
+def opengl() -> str:
+    """Skips where nothing can be rendered; gives the kind of OpenGL that can."""
+    from robo_rl.core.errors import DeviceError
+    from robo_rl.env.rendering.offscreen import working_opengl
+
+    try:
+        return working_opengl()
+    except DeviceError as error:
+        pytest.skip(str(error))

@@ -6,17 +6,25 @@ Images are (3, height, width) uint8 in the order red, green, blue; the first row
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from robo_rl.api.renderer import CameraView
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 
 Side = Annotated[int, Field(ge=8, le=4096)]
 """Image side in pixels; a side of 3 would be ambiguous with the channel axis."""
+
+
+class CameraView(NamedTuple):
+    """A camera, its item of the observation, and the image size in pixels."""
+
+    camera: str
+    item: str
+    width: int
+    height: int
 
 
 class CameraJitter(ConfigModel):

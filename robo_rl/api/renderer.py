@@ -12,7 +12,7 @@ at resets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,15 +27,6 @@ Pending = Callable[[], Pictures]
 
 MOCAP = ("mocap_pos", "mocap_quat")
 """Looks that are no model fields: mocap positions (n, nmocap, 3) m and wxyz (n, nmocap, 4)."""
-
-
-class CameraView(NamedTuple):
-    """A camera, its item of the observation, and the image size in pixels."""
-
-    camera: str
-    item: str
-    width: int
-    height: int
 
 
 class Renderer(Protocol):

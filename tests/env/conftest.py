@@ -15,7 +15,6 @@ import torch
 
 from robo_rl.api.task import Reset
 from robo_rl.config.registry import component
-from robo_rl.core.errors import DeviceError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.env.mujoco.sim_env import SimEnv
 
@@ -120,23 +119,6 @@ def make(monkeypatch):
     yield _make
     for env in made:
         env.close()
-
-
-@pytest.fixture(scope="session")
-def opengl():
-    """Skips where nothing can be drawn; gives the kind of OpenGL that can."""
-    from robo_rl.api.cameras import CameraItem, RenderConfig
-    from robo_rl.env.rendering.pool import RenderPool
-
-    model = mujoco.MjSpec.from_string(
-        SCENE.replace("<body", '<camera name="c"/><body', 1)
-    ).compile()
-    try:
-        pool = RenderPool(model, [CameraItem(name="c")], 1, [], RenderConfig(workers=1))
-    except DeviceError as error:
-        pytest.skip(str(error))
-    pool.close()
-    return pool.kind
 
 
 @pytest.fixture

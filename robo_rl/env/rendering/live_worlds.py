@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.api.renderer import CameraView
+from robo_rl.api.cameras import CameraView
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.rendering.offscreen import draw_fast

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.api.cameras import CameraItem, RenderConfig
-from robo_rl.api.renderer import MOCAP, CameraView, Pending, Pictures
+from robo_rl.api.cameras import CameraItem, CameraView, RenderConfig
+from robo_rl.api.renderer import MOCAP, Pending, Pictures
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.rendering import offscreen
 from robo_rl.env.rendering.process import RenderProcess, RenderProcessLostError

@@ -15,7 +15,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from robo_rl.api.renderer import MOCAP, CameraView
+from robo_rl.api.cameras import CameraView
+from robo_rl.api.renderer import MOCAP
 from robo_rl.env.rendering.offscreen import draw_fast
 from robo_rl.env.serve.shared_arrays import Fields, arrays_in
 from robo_rl.env.workers.channel import PickleConnection

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from robo_rl.api.renderer import CameraView
+from robo_rl.api.cameras import CameraView
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.serve.shared_arrays import Arrays, Fields, arrays_in, layout
 

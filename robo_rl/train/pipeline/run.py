@@ -31,6 +31,7 @@ from robo_rl.train.pipeline.reevaluation import (
     reevaluate_stage,
     write_mark,
 )
+from robo_rl.train.pipeline.sight_preflight import check_sight
 from robo_rl.train.pipeline.stage import Context, Report, Stage, stage_digest, stage_world
 from robo_rl.train.pipeline.stage_traits import check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
@@ -62,6 +63,7 @@ def run_experiment(
 
     Raises:
         ConfigError: The experiment does not validate, or the directory holds another run.
+        SpecError: The policy does not read what the env observes.
         DeviceError: The device of the experiment does not exist.
         GateError: A stage did not pass; those before it are kept.
         CheckpointError: A file cannot be written or is damaged, or another process uses the run.
@@ -84,7 +86,9 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
     with _writing(directory), _alone(directory):
         _begin(directory, experiment)
         places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
-        emit_power_warnings(experiment, [x for x in labels if Report.read(places[x]) is None])
+        ahead = [label for label in labels if Report.read(places[label]) is None]
+        emit_power_warnings(experiment, ahead)
+        check_sight(experiment, ahead)
         for index, label in enumerate(labels):
             _demand_gate(done)
             place = places[label]

@@ -1,4 +1,4 @@
-"""Cameras of Gymnasium's MuJoCo envs: the images of a plain renderer, and only where they are read."""
+"""Cameras of Gymnasium's MuJoCo envs: a plain renderer's images, only where they are read."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_history_of_two_frames_is_that_of_steps(hopper):
 
 
 def test_bad_cameras_are_one_line(hopper, make, opengl):
-    with pytest.raises(ConfigError, match="no camera 'trak'.*did you mean 'track'"):
+    with pytest.raises(ConfigError, match=r"no camera 'trak'.*did you mean 'track'"):
         hopper(cameras=[{"name": "trak"}])
     with pytest.raises(ConfigError, match="has no jitter"):
         hopper(cameras=[{"name": "track", "jitter": {"pos_m": 0.1}}])

@@ -1,0 +1,48 @@
+"""Checks that a policy can read the images of its env, before demonstrations are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from robo_rl.data.normalize import Normalizer
+
+if TYPE_CHECKING:
+    from robo_rl.train.pipeline.experiment import Experiment
+
+
+def check_sight(experiment: Experiment, labels: Iterable[str]) -> None:
+    """Build the experiment's policy once with the specs of its env, if images are involved.
+
+    Args:
+        experiment: The experiment.
+        labels: Stages that are to run.
+
+    Raises:
+        SpecError: The policy does not read what the env observes.
+        ConfigError: A camera does not exist, or an image does not fit the encoder.
+        DeviceError: This machine cannot render.
+    """
+    stages, policy = [experiment.stages[label] for label in labels], experiment.policy
+    if not any(each.cls.output_policy(each.cfg, None, policy) is policy for each in stages):
+        return
+    if not (policy.cfg.sees or policy.cfg.encoder.cls.reads_images or _has_cameras(experiment)):
+        return
+    with closing(experiment.make_env(1)) as env, torch.random.fork_rng(devices=[]):
+        relative = policy.cfg.relative_to
+        normalizer = Normalizer.identity(env.obs_spec, env.act_spec, relative)
+        policy.build(env.obs_spec, env.act_spec, normalizer)
+
+
+def _has_cameras(experiment: Experiment) -> bool:
+    """Return whether the settings of the env, or of an env inside it, name cameras."""
+    return _names_cameras(experiment.model_dump(mode="json", include={"env"}))
+
+
+def _names_cameras(settings: Any) -> bool:
+    if not isinstance(settings, dict):
+        return False
+    return bool(settings.get("cameras")) or any(map(_names_cameras, settings.values()))

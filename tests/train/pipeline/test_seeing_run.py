@@ -1,0 +1,91 @@
+"""The whole road on images, from demonstrations to a bundle that takes bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_images import make_seeing_policy
+from small_runs import EXPERIMENT, STAGES
+
+from robo_rl import Bundle
+from robo_rl.config.models import ConfigTree
+from robo_rl.core.errors import DataError, RoboRlError
+from robo_rl.core.spec import ObsSpec, TensorSpec
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.datasets.spec_checks import check_same_specs
+from robo_rl.train.pipeline.run import run_experiment
+
+SEES = ["joint_pos", "goal_pos", "front_rgb"]
+CAMERA = {"name": "front", "width": 36, "height": 36}
+POLICY = {
+    **EXPERIMENT["policy"],
+    "sees": SEES,
+    "finetune_steps": 1,
+    "encoder": {"name": "conv", "channels": [4, 4, 4], "width": 8},
+}
+
+
+def seeing(stages=STAGES, camera=CAMERA, **policy) -> ConfigTree:
+    """The tiny experiment with a camera."""
+    body: dict[str, Any] = {
+        **EXPERIMENT,
+        "env": {"name": "sim", "cameras": [camera], "rendering": {"workers": 1}},
+        "policy": {**POLICY, **policy},
+        "stages": stages,
+        "waive": {name: "short" for name in stages if name != "export"},
+    }
+    return ConfigTree(body, {})
+
+
+def test_the_whole_road(tmp_path: Path, opengl):
+    stages = {**STAGES, "export": {"latency_calls": 100}}
+    run_experiment(seeing(stages), [], tmp_path)
+    folder = tmp_path / "tiny"
+    assert len(list(folder.glob("0*/report.json"))) == 5
+    clone, tuned = (load_policy(folder / f"{name}/policy") for name in ("01-bc", "02-online"))
+    eyes = [dict(each.net.encoder.named_parameters()) for each in (clone, tuned)]
+    assert any(not torch.equal(eyes[0][name], eyes[1][name]) for name in eyes[0])
+    frozen = dict(tuned.reference_net.encoder.named_parameters())
+    assert all(torch.equal(eyes[0][name], frozen[name]) for name in frozen)
+
+    bundle = Bundle.load(folder / "04-export/bundle")
+    items = bundle.manifest.contract.obs.items
+    assert set(items) == set(SEES)
+    assert items["front_rgb"].dtype == "uint8"
+    obs = {name: np.zeros((1, 1, *spec.shape), spec.dtype) for name, spec in items.items()}
+    chunk = bundle.session().act(obs, np.random.default_rng(0))
+    assert np.isfinite(chunk).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"encoder": "state"}, "policy.encoder=conv"),
+        ({"sees": [*SEES, "wrist_rgb"]}, "no item 'wrist_rgb'"),
+        ({"sees": ["joint_pos"]}, "no image among the observations"),
+        ({"camera": {**CAMERA, "name": "frond"}}, "no camera 'frond'; did you mean 'front'"),
+        ({"camera": {**CAMERA, "width": 20}}, "images are too small for the encoder 'conv'"),
+    ],
+)
+def test_what_cannot_be_seen_is_one_line_before_anything_is_recorded(
+    tmp_path: Path, opengl, fields, said
+):
+    with pytest.raises(RoboRlError) as caught:
+        run_experiment(seeing(**fields), [], tmp_path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.glob("tiny/00-collect/data.zarr"))
+
+
+def test_a_policy_of_another_size_of_images_is_refused():
+    policy = make_seeing_policy(sees=["front_rgb"])
+    wide = {"front_rgb": TensorSpec(shape=(3, 36, 48), dtype="uint8")}
+    env = SimpleNamespace(obs_spec=ObsSpec(items=wide), act_spec=policy.act_spec)
+    with pytest.raises(DataError, match=r"front_rgb.*36, 44.*36, 48") as caught:
+        check_same_specs("a policy", policy.obs_spec, policy.act_spec, env)
+    assert "\n" not in str(caught.value)
