@@ -19,7 +19,7 @@ def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:
     Raises:
         DataError: Some differ; the message names them.
     """
-    ours = {"act": policy.act_spec, **policy.obs_spec.items}
+    ours = {"act": policy.act_spec, **policy.env_spec.items}
     theirs = {"act": store.act_spec, **store.obs_spec.items}
     hint = "take a dataset of the same robot and task, or a policy of this one"
     demand_same_arrays(store.path, ours, theirs, "the policy reads and says", hint)

@@ -60,7 +60,7 @@ class LoadPolicy(Stage):
         policy = load_policy(place)
         _demand_same_kind(place, policy, context)
         with closing(context.experiment.make_env(1)) as env:
-            check_same_specs(place, policy.obs_spec, policy.act_spec, env)
+            check_same_specs(place, policy.env_spec, policy.act_spec, env)
         kept = save_policy(context.directory / "policy", policy)
         elsewhere = {} if made is None else world_changes(made.world, context)
         numbers = {"weights": weights_digest(policy), **elsewhere}

@@ -83,9 +83,11 @@ def test_what_cannot_be_seen_is_one_line_before_anything_is_recorded(
 
 
 def test_a_policy_of_another_size_of_images_is_refused():
-    policy = make_seeing_policy(sees=["front_rgb"])
+    policy = make_seeing_policy()
+    env = SimpleNamespace(obs_spec=policy.env_spec, act_spec=policy.act_spec)
+    check_same_specs("a policy", policy.env_spec, policy.act_spec, env)
     wide = {"front_rgb": TensorSpec(shape=(3, 36, 48), dtype="uint8")}
-    env = SimpleNamespace(obs_spec=ObsSpec(items=wide), act_spec=policy.act_spec)
-    with pytest.raises(DataError, match=r"front_rgb.*36, 44.*36, 48") as caught:
-        check_same_specs("a policy", policy.obs_spec, policy.act_spec, env)
+    env.obs_spec = ObsSpec(items={**policy.env_spec.items, **wide})
+    with pytest.raises(DataError, match=r"front_rgb.*36, 48.*36, 44") as caught:
+        check_same_specs("a policy", policy.env_spec, policy.act_spec, env)
     assert "\n" not in str(caught.value)
