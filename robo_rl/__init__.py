@@ -144,6 +144,11 @@ if TYPE_CHECKING:
         TimeEmbedding,
         dense,
     )
+    from robo_rl.nets.encoders.base import (
+        ImageEncoder,
+        ObsEncoder,
+        ObsFeatures,
+    )
     from robo_rl.ope.estimator import (
         Estimator,
         OpeCase,
@@ -223,9 +228,11 @@ __all__ = [
     "Demonstrable", "Demonstration", "DenoisingPolicy", "DeviceError", "EndEffectorAxes",
     "Endpoint", "Estimator",
     "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde",
-    "Gate", "GateError", "Groupable", "InpaintSampler", "Joint", "Kernel", "Learner",
+    "Gate", "GateError", "Groupable", "ImageEncoder", "InpaintSampler", "Joint", "Kernel",
+    "Learner",
     "LifecycleTransport", "MatchingPolicy", "MetricsLogger", "MsgType", "MultiProcess",
-    "Normalizer", "Notice", "ObsSpec", "OfflineAlgorithm", "OfflineCritics", "OfflineInputs",
+    "Normalizer", "Notice", "ObsEncoder", "ObsFeatures", "ObsSpec", "OfflineAlgorithm",
+    "OfflineCritics", "OfflineInputs",
     "OpeCase", "OpenLoop", "PluginError", "Prediction", "Publisher", "QCritic", "Qos", "Reading",
     "Reevaluable", "Renderer", "RenderingBackend", "Replay", "Report", "Reset", "RoboRlError",
     "Robot", "Rollout", "Sampler", "ServiceResponse", "SimView", "SpecError", "Stage", "Stateful",
@@ -286,6 +293,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "robo_rl.nets.base": (
         "ChunkNet", "TimeEmbedding", "dense",
+    ),
+    "robo_rl.nets.encoders.base": (
+        "ObsEncoder", "ImageEncoder", "ObsFeatures",
     ),
     "robo_rl.data.normalize": (
         "Normalizer",

@@ -195,6 +195,7 @@ def test_the_readme_names_what_is_registered():
     kinds = (
         "policies",
         "nets",
+        "encoders",
         "samplers",
         "algos",
         "offline_algos",

@@ -38,6 +38,9 @@ GROUPS = {
         "Critics of logged data, built as `Critics(cfg, policy, replay, generator)`.",
         "OfflineCritics",
     ),
+    "encoders": Group(
+        "An encoder of observations, built as `Encoder(cfg, obs_spec, obs_horizon)`.", "ObsEncoder"
+    ),
     "envs": Group("An env, built as `Env(cfg, num_envs)` or `Env(cfg, task, num_envs)`.", "VecEnv"),
     "estimators": Group("An off-policy estimator, built as `Estimator(cfg)`.", "Estimator"),
     "offline_algos": Group(
