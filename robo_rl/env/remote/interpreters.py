@@ -165,13 +165,20 @@ def _find_python(name: str, recipe: InterpreterRecipe) -> str:
     for version in recipe.pythons:
         if version == ours:
             return sys.executable
-        if found := shutil.which(f"python{version}"):
+        found = shutil.which(f"python{version}")
+        if found and _starts(found):
             return found
     raise DeviceError(
         f"no Python that '{name}' runs on",
         expected=" or ".join(f"python{version}" for version in recipe.pythons),
         hint="install one, or name it with --python",
     )
+
+
+def _starts(python: str) -> bool:
+    """Return whether a Python starts; the shim of a version manager may have none behind it."""
+    done = subprocess.run([python, "-c", ""], stdin=subprocess.DEVNULL, capture_output=True)
+    return done.returncode == 0
 
 
 def _run(command: list[str], problem: str) -> None:

@@ -1,11 +1,14 @@
 """Isaac Lab 3.x: manager-based and direct envs, on Newton without Isaac Sim, or in Isaac Sim.
 
 ``robo-rl env create isaaclab`` makes the interpreter. Observation groups keep their names; actions
-have the limits of the env's action space, if it has any; there are no metrics.
+have the limits of the env's action space, if it has any, or else ``act_limit``. The metric
+``success`` exists where a manager-based task has a termination term of that name. Assets come from
+NVIDIA's server, or from the folder in the environment variable ISAACSIM_ASSET_ROOT.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +22,9 @@ def make_all(
     num_envs: int,
     task: str = "Isaac-Cartpole",
     physics: str = "newton_mjwarp",
-    device: str = "cuda:0",
+    device: str = "",
     overrides: Sequence[str] = (),
+    act_limit: float = 0.0,
 ) -> IsaacLabEnvs:
     """Return B envs of one task.
 
@@ -29,9 +33,14 @@ def make_all(
         task: A registered Gymnasium id.
         physics: Isaac Lab's name of the engine; ``newton_mjwarp`` needs no Isaac Sim,
             ``isaacsim_physx`` starts it.
-        device: Device of the simulation.
+        device: ``cpu`` or ``cuda:0``; empty selects a GPU if there is one.
         overrides: Further settings as ``key=value``, see ``isaaclab_tasks.utils.parse_env_cfg``.
+        act_limit: Bound of the absolute value of actions in a task without limits, as most
+            manager-based ones are. 0 leaves actions unlimited, and no policy can be trained from
+            scratch.
     """
+    torch = importlib.import_module("torch")
+    device = device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     gym = importlib.import_module("gymnasium")
     importlib.import_module("isaaclab_tasks")
     app = importlib.import_module("isaaclab.app")
@@ -41,26 +50,38 @@ def make_all(
     cfg.compute_final_obs = True
     launched = app.launch_simulation(cfg, {"headless": True, "visualizer": ["none"]})
     launched.__enter__()
-    return IsaacLabEnvs(gym.make(task, cfg=cfg).unwrapped, launched)
+    return IsaacLabEnvs(gym.make(task, cfg=cfg).unwrapped, launched, act_limit)
 
 
 class IsaacLabEnvs:
     """The envs; they reset themselves, with an episode's last observation in ``final_obs``."""
 
-    def __init__(self, env: Any, launched: Any) -> None:
+    def __init__(self, env: Any, launched: Any, act_limit: float) -> None:
         self._env, self._launched = env, launched
         self._torch = importlib.import_module("torch")
+        space: Any = getattr(env, "single_action_space", None)
+        if not hasattr(space, "low"):
+            raise _SERVE.RequestError(
+                "config", "the actions of this task are not numbers of one agent", found=space
+            )
+        self._observations: Any = getattr(env, "observation_manager", None)
+        self._terminations: Any = getattr(env, "termination_manager", None)
+        ends = self._terminations
+        self._tells_success = ends is not None and "success" in ends.active_terms
         obs = self.reset(None)
-        space = env.single_action_space
+        if self._observations is not None:
+            self._observe_before_resets()
         self.step(np.zeros((env.num_envs, *space.shape), np.float32))  # compiles the kernels
         limited = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
         limits = {"low": space.low.tolist(), "high": space.high.tolist()} if limited else {}
+        if act_limit and not limited:
+            limits = {"low": [-act_limit] * space.shape[0], "high": [act_limit] * space.shape[0]}
         self.world: dict[str, Any] = {
             "obs": _SERVE.obs_specs(obs),
             "act": {"shape": list(space.shape), **limits},
             "dt_s": float(env.step_dt),
             "max_episode_steps": int(env.max_episode_length),
-            "metrics": [],
+            "metrics": ["success"] if self._tells_success else [],
             "demonstrates": False,
         }
 
@@ -70,20 +91,23 @@ class IsaacLabEnvs:
             return _SERVE.flatten_obs(self._env.reset(seed=seeds[0] if seeds else None)[0])
 
     def restart(self, ids: Any) -> dict[str, Any]:
-        """Start a new episode in the envs ids (n,); observation histories begin with zeros."""
+        """Start a new episode in the envs ids (n,)."""
         env = self._env
         rows = self._torch.as_tensor(ids, dtype=self._torch.int32, device=env.device)
         env._reset_idx(rows)
         env.scene.write_data_to_sim()
         env.sim.forward()
-        manager = getattr(env, "observation_manager", None)
-        return _SERVE.flatten_obs(manager.compute() if manager else env._compute_observations())
+        obs = self._observe() if self._observations else env._compute_observations()
+        return _SERVE.flatten_obs(obs)
 
     def step(self, act: Any) -> dict[str, Any]:
         """Take one control step."""
         with self._torch.no_grad():  # in inference mode, tasks could not reset their tensors
             obs, rew, ended, cut, extras = self._env.step(self._torch.from_numpy(act))
         obs, terminated, truncated = _SERVE.flatten_obs(obs), ended.cpu().numpy(), cut.cpu().numpy()
+        metrics: dict[str, Any] = {}
+        if self._tells_success:
+            metrics["success"] = self._terminations.get_term("success").float().cpu().numpy()
         over, next_obs = terminated | truncated, obs
         if over.any():
             final = _SERVE.flatten_obs(extras["final_obs"])
@@ -96,8 +120,32 @@ class IsaacLabEnvs:
             "rew": rew.cpu().numpy(),
             "terminated": terminated.copy(),
             "truncated": truncated & ~terminated,
-            "metrics": {},
+            "metrics": metrics,
         }
+
+    def _observe(self) -> dict[str, Any]:
+        """Return observations whose histories end now; the env's own histories do not change."""
+        manager = self._observations
+        kept = manager._group_obs_term_history_buffer, manager._group_obs_term_delay_buffer
+        try:
+            (
+                manager._group_obs_term_history_buffer,
+                manager._group_obs_term_delay_buffer,
+            ) = copy.deepcopy(kept)
+            return manager.compute(update_history=True)
+        finally:
+            manager._group_obs_term_history_buffer, manager._group_obs_term_delay_buffer = kept
+
+    def _observe_before_resets(self) -> None:
+        """Compute ``final_obs`` before a reset; Isaac Lab's own lacks the last sample."""
+        env, reset = self._env, self._env._reset_idx
+        env.cfg.compute_final_obs = False
+
+        def reset_after(ids: Any) -> None:
+            env.extras["final_obs"] = self._observe()
+            reset(ids)
+
+        env._reset_idx = reset_after
 
     def close(self) -> None:
         """Release the simulation and its app."""
