@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,21 @@ def test_what_fails_is_named_and_counts_as_not_made(home: Path, recipe, fields, 
     with pytest.raises(DeviceError, match=match):
         create_interpreter("toy", "", print)
     assert find_interpreter("toy") is None
+
+
+def test_the_shim_of_a_python_that_is_not_there_is_not_taken(
+    home: Path, recipe, monkeypatch: pytest.MonkeyPatch
+):
+    """A version manager leaves a command for each version that it ever had."""
+    shim = home / "python3.99"
+    shim.write_text("#!/bin/sh\necho no such version >&2\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}{os.pathsep}{os.environ['PATH']}")
+    recipe(pythons=("3.99",))
+    with pytest.raises(DeviceError, match=r"no Python that 'toy' runs on"):
+        create_interpreter("toy", "", print)
+    recipe(pythons=("3.99", OURS))
+    assert create_interpreter("toy", "", lambda _: None).exists()
 
 
 def test_a_name_without_a_recipe_is_an_error_with_its_neighbour(home: Path, capsys):
