@@ -104,7 +104,7 @@ class LiveWorldRenderer:
 
 
 class EnvCameras:
-    """The cameras of some Gymnasium envs that run on MuJoCo.
+    """The cameras of some Gymnasium envs that run on MuJoCo; materials reflect nothing.
 
     Args:
         envs: Gymnasium envs; each has ``model`` and ``data`` of its own.
@@ -115,7 +115,7 @@ class EnvCameras:
     """
 
     def __init__(self, envs: Sequence[Any], views: Sequence[CameraView]) -> None:
-        self._worlds = [env.unwrapped for env in envs]
+        self._worlds: list[Any] = [env.unwrapped for env in envs]
         if not all(hasattr(world, "model") and hasattr(world, "data") for world in self._worlds):
             raise ConfigError(
                 "an env that does not run on MuJoCo has no cameras",
@@ -123,6 +123,8 @@ class EnvCameras:
                 expected="an env with model and data",
                 found=type(self._worlds[0]).__name__,
             )
+        for world in self._worlds:
+            world.model.mat_reflectance[:] = 0.0  # a mirror renders the scene a second time
         self._renderer = LiveWorldRenderer(self._worlds[0].model, views)
         self._before = [Pose.of(world.data) for world in self._worlds]
 

@@ -27,7 +27,7 @@ env = gymnasium.make("Hopper-v5")
 env.reset(seed=int(sys.argv[1]))
 world = env.unwrapped
 model, images, ended = world.model, [], []
-model.vis.quality.shadowsize = model.vis.quality.offsamples = 0
+model.vis.quality.shadowsize = model.vis.quality.offsamples = model.mat_reflectance[:] = 0
 model.vis.global_.offwidth, model.vis.global_.offheight = 40, 32
 data = mujoco.MjData(model)
 with mujoco.Renderer(model, 32, 40) as renderer:

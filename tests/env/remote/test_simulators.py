@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -87,8 +89,30 @@ def test_mjlab_conforms():
     )
 
 
+@pytest.fixture
+def isaac_assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Isaac Lab's interpreter, with the assets of its cart-poles on this machine."""
+    python, script = made("isaaclab"), Path(__file__).parents[2] / "isaac_assets.py"
+    subprocess.run([python, script, tmp_path], check=True, capture_output=True)
+    monkeypatch.setenv("ISAACSIM_ASSET_ROOT", str(tmp_path))
+    return python
+
+
 @pytest.mark.parametrize("task", ["Isaac-Cartpole", "Isaac-Cartpole-Direct"])
-def test_isaac_lab_conforms(task: str):
-    if not torch.cuda.is_available():
-        pytest.skip("Isaac Lab's Newton physics was not tried without a GPU")
+def test_isaac_lab_conforms(isaac_assets: str, task: str):
     check_vec_env(lambda num: remote("isaaclab", num, task=task), max_steps=60)
+
+
+def test_actions_have_limits_where_the_task_has_none(isaac_assets: str):
+    with closing(remote("isaaclab", 2, task="Isaac-Cartpole", act_limit=2.0)) as env:
+        assert (env.act_spec.low, env.act_spec.high) == ((-2.0,), (2.0,))
+        env.reset(0)
+        at, beyond = (env.step(torch.full((2, 1), act)).next_obs for act in (2.0, 9.0))
+        assert at.keys() == beyond.keys()
+
+
+def test_the_cart_pole_experiment_learns(isaac_assets: str, tmp_path: Path):
+    python, out = f"env.python={isaac_assets}", tmp_path / "runs"
+    assert main(["run", "isaac_cartpole", python, "--out", str(out)]) == 0
+    numbers = json.loads((out / "isaac_cartpole/01-online/report.json").read_text())["numbers"]
+    assert numbers["return"]["low"] > numbers["return_before"]["high"]
