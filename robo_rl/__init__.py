@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from robo_rl.data.convert import (
         Converted,
         Converter,
+        Exporter,
     )
     from robo_rl.data.normalize import (
         Normalizer,
@@ -227,7 +228,7 @@ __all__ = [
     "ConfigError", "ConfigModel", "Context", "Converted", "Converter", "DataError", "DeltaTask",
     "Demonstrable", "Demonstration", "DenoisingPolicy", "DeviceError", "EndEffectorAxes",
     "Endpoint", "Estimator",
-    "EvalProtocol", "EvalResult", "Expert", "Fingerprint", "FixedMemoryBackend", "FlowOde",
+    "EvalProtocol", "EvalResult", "Expert", "Exporter", "Fingerprint", "FixedMemoryBackend", "FlowOde",
     "Gate", "GateError", "Groupable", "ImageEncoder", "InpaintSampler", "Joint", "Kernel",
     "Learner",
     "LifecycleTransport", "MatchingPolicy", "MetricsLogger", "MsgType", "MultiProcess",
@@ -313,7 +314,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "ZarrStore",
     ),
     "robo_rl.data.convert": (
-        "Converter", "Converted",
+        "Converter", "Converted", "Exporter",
     ),
     "robo_rl.policy.kernel": (
         "Kernel", "randn",

@@ -13,8 +13,8 @@ from robo_rl.cli.text_table import format_table
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component, default
-from robo_rl.core.errors import DataError
-from robo_rl.data.convert import Converter
+from robo_rl.core.errors import ConfigError, DataError
+from robo_rl.data.convert import Converter, Exporter
 
 if TYPE_CHECKING:
     from robo_rl.data.store.action_limits import LimitViolations
@@ -32,6 +32,10 @@ _Source = Annotated[str, typer.Option("--from", help="What recorded it.")]
 
 class _From(ConfigModel):
     source: Annotated[Component[Converter], component("converters")] = default("rosbag")
+
+
+class _To(ConfigModel):
+    target: Annotated[Component[Exporter], component("exporters")] = default("lerobot")
 
 
 @app.command()
@@ -103,17 +107,38 @@ def repair(path: _Store) -> None:
 @app.command()
 def convert(
     run: _Run,
-    out: Annotated[Path, typer.Option(help="Directory of the dataset, to be made.")],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as settings=deploy/NAME.")
     ] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory of the dataset, to be made.")] = None,
     source: _Source = "rosbag",
+    explain: Annotated[bool, typer.Option(help="Print a draft of the settings alone.")] = False,
 ) -> None:
     """Convert recordings of a robot to a dataset."""
+    if explain:
+        typer.echo(_converter(source, overrides or []).explain(run), nl=False)
+        return
+    if out is None:
+        raise ConfigError("--out is needed", expected="the directory of the dataset, to be made")
     done = _converter(source, overrides or []).convert(run, out)
     for note in done.notes:
         typer.echo(note)
     typer.echo(f"{out}: {done.episodes} episodes, {done.rows} steps")
+
+
+@app.command()
+def export(
+    path: _Store,
+    out: Annotated[Path, typer.Option(help="Directory of the result, to be made.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as version=v2.1.")
+    ] = None,
+    target: Annotated[str, typer.Option("--to", help="Format.")] = "lerobot",
+) -> None:
+    """Write a dataset in the format of other software."""
+    words = [f"target.{word}" for word in (f"name={target}", *(overrides or []))]
+    exporter = validate(resolve_tree(overlay(words)), _To).target.build()
+    typer.echo(f"{out}: {exporter.export(path, out)} episodes")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Interface of converters from recordings to datasets, entry points ``robo_rl.converters``."""
+"""Interfaces of converters to and from datasets: ``robo_rl.converters``, ``robo_rl.exporters``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,25 @@ class Converted(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Exporter(Protocol):
+    """Writer of one format of other software, built with its own ``Config``."""
+
+    def export(self, source: Path, out: Path) -> int:
+        """Write a dataset in that format, completely or not at all.
+
+        Args:
+            source: Directory of the dataset.
+            out: Directory to be made.
+
+        Returns:
+            Number of episodes.
+
+        Raises:
+            DataError: The dataset is damaged or does not fit the format.
+        """
+        ...
+
+
 class Converter(Protocol):
     """Converter of one kind of recording, built with its own ``Config``."""
 
@@ -32,6 +51,14 @@ class Converter(Protocol):
 
         Raises:
             DataError: A recording is damaged, lacks required data, or has no episode.
+        """
+        ...
+
+    def explain(self, run: Path) -> str:
+        """Return a draft of the settings of a conversion as YAML, to be completed by the user.
+
+        Raises:
+            DataError: A recording is damaged.
         """
         ...
 

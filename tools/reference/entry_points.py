@@ -41,6 +41,7 @@ GROUPS = {
     "encoders": Group(
         "An encoder of observations, built as `Encoder(cfg, obs_spec, obs_horizon)`.", "ObsEncoder"
     ),
+    "exporters": Group("A writer of another format, built as `E(cfg)`.", "Exporter"),
     "envs": Group("An env, built as `Env(cfg, num_envs)` or `Env(cfg, task, num_envs)`.", "VecEnv"),
     "estimators": Group("An off-policy estimator, built as `Estimator(cfg)`.", "Estimator"),
     "offline_algos": Group(

@@ -73,6 +73,17 @@ class RosbagConverter:
             notes.append(f"{beyond}; `robo-rl data verify` lists them")
         return Converted(len(store.episodes), store.num_rows, tuple(notes))
 
+    def explain(self, run: Path) -> str:
+        """See ``Converter``; a recording of the node describes itself, others need settings."""
+        from robo_rl_sim2real.convert.bag_reader import find_bags
+
+        bags = ", ".join(bag.name for bag in find_bags(run))
+        return (
+            f"# {bags}\n# Both may stay empty for recordings of `robo-rl deploy`.\n"
+            "settings: ''       # config of a deployment, such as deploy/panda_lift_cube\n"
+            "contract_from: ''  # bundle or dataset with the wanted observations and actions\n"
+        )
+
     def recover(self, run: Path) -> list[Path]:
         """See ``Converter``."""
         from robo_rl_sim2real.convert.bag_reader import find_bags, is_replaced

@@ -1,0 +1,199 @@
+"""``robo-rl data export --to lerobot``: writes a dataset as LeRobotDataset v3.0 or v2.1.
+
+Vectors of the observation become one column, ``observation.state``, in the order of the dataset;
+images become ``observation.images.<item>``. Values stay in SI units, which the names do not tell,
+so that ``meta/robo_rl.yaml`` holds the units and the mapping back.
+
+Shapes: L rows of an episode.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel, to_yaml
+from robo_rl.core.atomic_files import staged_directory
+from robo_rl.core.errors import DataError
+from robo_rl.core.images import channels_first
+from robo_rl.core.spec import TensorSpec
+from robo_rl.data.lerobot.draft import ACTION, NEXT_REWARD, NEXT_SUCCESS, STATE
+from robo_rl.data.lerobot.statistics import column_stats, image_stats
+from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
+from robo_rl.data.store.commits import EpisodeRecord
+from robo_rl.data.store.zarr_store import ZarrStore
+
+IMAGES = "observation.images."
+MAPPING_FILE = "meta/robo_rl.yaml"
+"""The mapping that reads the dataset back."""
+
+
+class LeRobotExporter:
+    """Writes a dataset in LeRobot's format.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Version of the format, video codec, and instruction.
+
+        Args:
+            version: ``v3.0`` or ``v2.1``.
+            codec: ``av1``, LeRobot's own, or ``h264``.
+            crf: Quality of the videos, lower is better.
+            task: Instruction of episodes that have none.
+            robot_type: Type of the robot; that of the dataset if empty.
+        """
+
+        version: Literal["v3.0", "v2.1"] = "v3.0"
+        codec: Literal["av1", "h264"] = "av1"
+        crf: int = Field(default=30, ge=0, le=63)
+        task: str = ""
+        robot_type: str = ""
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def export(self, source: Path, out: Path) -> int:
+        """Write a dataset, completely or not at all; return the number of episodes.
+
+        Raises:
+            DataError: The source is damaged or empty, an image has odd sides, or the target exists.
+        """
+        store = ZarrStore.open(source)
+        if out.exists():
+            raise DataError("is there already", where=out, hint="choose another --out")
+        if not store.episodes:
+            raise DataError("holds no episode", where=source)
+        with staged_directory(out) as stage:
+            writer = DatasetWriter(stage, self._info(store), self.cfg.codec, self.cfg.crf)
+            for record in store.episodes:
+                self._write(writer, store, record)
+            writer.finish()
+            (stage / MAPPING_FILE).write_text(to_yaml(self._mapping(store)))
+        return len(store.episodes)
+
+    def _write(self, writer: DatasetWriter, store: ZarrStore, record: EpisodeRecord) -> None:
+        rows = store.read(None, [record])
+        vectors = store.obs_spec.vector_names
+        state = [rows[f"obs.{name}"].reshape(record.length, -1) for name in vectors]
+        columns: dict[str, NDArray[Any]] = {ACTION: rows["act"].astype(np.float32)}
+        if state:
+            columns[STATE] = np.concatenate(state, axis=1).astype(np.float32)
+        columns[NEXT_REWARD] = rows["rew"].astype(np.float32)[:, None]
+        done = np.zeros((record.length, 1), dtype=np.bool_)
+        done[-1] = True
+        columns["next.done"], columns[NEXT_SUCCESS] = done, done & record.success
+        images = {
+            IMAGES + name: _channels_last(rows[f"obs.{name}"], store.obs_spec.items[name])
+            for name in store.obs_spec.image_names
+        }
+        stats = {key: column_stats(each) for key, each in columns.items()}
+        stats |= {key: image_stats(_sample(each)) for key, each in images.items()}
+        writer.add(EpisodeColumns(columns, images, self._tasks(record), stats))
+
+    def _tasks(self, record: EpisodeRecord) -> list[str]:
+        told = record.meta.get("tasks")
+        listed = [str(each) for each in told] if isinstance(told, list) else []
+        return listed or [self.cfg.task]
+
+    def _info(self, store: ZarrStore) -> dict[str, Any]:
+        features = {ACTION: _vector(store.act_spec.size, _names(store.act_spec, "action"))}
+        vectors = [(n, store.obs_spec.items[n]) for n in store.obs_spec.vector_names]
+        if vectors:
+            names = [each for name, spec in vectors for each in _names(spec, name)]
+            features[STATE] = _vector(len(names), names)
+        for key, dtype in ((NEXT_REWARD, "float32"), ("next.done", "bool"), (NEXT_SUCCESS, "bool")):
+            features[key] = {"dtype": dtype, "shape": [1], "names": None}
+        for name in store.obs_spec.image_names:
+            features[IMAGES + name] = _camera(store.obs_spec.items[name], self.cfg, store)
+        return {
+            "codebase_version": self.cfg.version,
+            "robot_type": self.cfg.robot_type or str(store.schema.meta.get("robot", "")) or None,
+            "fps": _whole(store.act_spec.rate_hz),
+            "features": features,
+        }
+
+    def _mapping(self, store: ZarrStore) -> dict[str, Any]:
+        """Return the mapping that reads the written dataset back."""
+        obs, start = dict[str, Any](), 0
+        for name in store.obs_spec.vector_names:
+            spec = store.obs_spec.items[name]
+            elements = list(range(start, start + spec.size))
+            obs[name] = {"source": STATE, "elements": elements, **_units(spec)}
+            start += spec.size
+        cameras = {
+            name: {"source": IMAGES + name, "width": width, "height": height}
+            for name in store.obs_spec.image_names
+            for height, width in [_sides(store.obs_spec.items[name])]
+        }
+        act = store.act_spec
+        limits = {"act_low": list(act.low), "act_high": list(act.high)} if act.low else {}
+        return {
+            "obs": obs,
+            "cameras": cameras,
+            "act": {"source": ACTION, **_units(act)},
+            "act_reference": act.reference,
+            **limits,
+            "success": NEXT_SUCCESS,
+            "rew": NEXT_REWARD,
+        }
+
+
+def _names(spec: TensorSpec, item: str) -> list[str]:
+    if spec.names and len(spec.shape) == 1:
+        return [f"{item}.{name}" for name in spec.names]
+    return [f"{item}.{number}" for number in range(spec.size)]
+
+
+def _units(spec: TensorSpec) -> dict[str, Any]:
+    units = [u if u in ("rad", "m") else "1" for u in spec.unit.split(",")]
+    return {"units": units, **({"names": list(spec.names)} if spec.names else {})}
+
+
+def _vector(size: int, names: list[str]) -> dict[str, Any]:
+    return {"dtype": "float32", "shape": [size], "names": names}
+
+
+def _camera(spec: TensorSpec, cfg: LeRobotExporter.Config, store: ZarrStore) -> dict[str, Any]:
+    height, width = _sides(spec)
+    if height % 2 or width % 2:
+        raise DataError(
+            "a video has even sides", where=store.path, found=f"{width} × {height} pixels"
+        )
+    video = {
+        "video.height": height,
+        "video.width": width,
+        "video.codec": cfg.codec,
+        "video.pix_fmt": "yuv420p",
+        "video.is_depth_map": False,
+        "video.fps": _whole(store.act_spec.rate_hz),
+        "video.channels": 3,
+        "has_audio": False,
+    }
+    names = ["height", "width", "channels"]
+    return {"dtype": "video", "shape": [height, width, 3], "names": names, "info": video}
+
+
+def _sides(spec: TensorSpec) -> tuple[int, int]:
+    return spec.shape[1:] if channels_first(spec.shape) else spec.shape[:2]  # pyright: ignore
+
+
+def _channels_last(images: NDArray[np.uint8], spec: TensorSpec) -> NDArray[np.uint8]:
+    """Return images as colour (L, h, w, 3)."""
+    last = images.transpose(0, 2, 3, 1) if channels_first(spec.shape) else images
+    return np.repeat(last, 3, axis=3) if last.shape[3] == 1 else last
+
+
+def _sample(images: NDArray[np.uint8], most: int = 100) -> NDArray[np.uint8]:
+    step = max(1, len(images) // most)
+    return images[::step]
+
+
+def _whole(rate_hz: float) -> float | int:
+    return int(rate_hz) if float(rate_hz).is_integer() else rate_hz

@@ -1,0 +1,174 @@
+"""``robo-rl data convert --from lerobot``: converts a LeRobot dataset to a dataset of robo-rl.
+
+Shapes: L rows of an episode.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
+from robo_rl.core.images import crop_and_resize
+from robo_rl.data.convert import Converted
+from robo_rl.data.lerobot.draft import draft_mapping
+from robo_rl.data.lerobot.episodes import EpisodeEntry, read_episodes
+from robo_rl.data.lerobot.info import Info, read_info
+from robo_rl.data.lerobot.mapping import Mapping, Picture, read_mapping
+from robo_rl.data.lerobot.tables import check_clock, episode_rows, numbers, pictures, read_table
+from robo_rl.data.lerobot.video import Frame, decode_picture, frames_at
+from robo_rl.data.store.zarr_store import ZarrStore
+
+_EPISODES_AT_ONCE = 8
+
+
+class LeRobotConverter:
+    """Converts LeRobotDataset v2.1 and v3.0.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Mapping of columns to items.
+
+        Args:
+            mapping: YAML file of ``robo_rl.data.lerobot.mapping.Mapping``; ``--explain`` drafts it.
+        """
+
+        mapping: str = ""
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def convert(self, run: Path, out: Path) -> Converted:
+        """See ``Converter``.
+
+        Raises:
+            ConfigError: The mapping does not validate.
+        """
+        info = read_info(run)
+        if not self.cfg.mapping:
+            hint = f"`robo-rl data convert {run} --from lerobot --explain` drafts one"
+            raise DataError("a mapping is needed: units are not in the dataset", hint=hint)
+        if out.exists():
+            raise DataError("is there already", where=out, hint="choose another --out")
+        mapping = read_mapping(self.cfg.mapping)
+        mapping.check(info)
+        reader = LeRobotReader(run, info, mapping)
+        said = mapping.model_dump(mode="json")
+        meta = {"source": "lerobot", "robot": info.robot_type or "", "mapping": said}
+        try:
+            store = ZarrStore.create(out, mapping.obs_spec(info), mapping.act_spec(info), meta)
+            for block in reader.blocks(_EPISODES_AT_ONCE):
+                store.extend(block)
+        except BaseException:
+            shutil.rmtree(out, ignore_errors=True)  # remove the incomplete dataset
+            raise
+        note = f"{run}: {info.codebase_version}, {info.fps:g} rows a second"
+        return Converted(len(store.episodes), store.num_rows, (note,))
+
+    def recover(self, run: Path) -> list[Path]:
+        """See ``Converter``; there is nothing to recover."""
+        read_info(run)
+        return []
+
+    def explain(self, run: Path) -> str:
+        """Return a draft of the mapping as YAML."""
+        return draft_mapping(run)
+
+
+class LeRobotReader:
+    """Reads the episodes of a LeRobot dataset as a mapping says.
+
+    Args:
+        root: Folder of the dataset.
+        info: Its description.
+        mapping: The mapping.
+
+    Raises:
+        DataError: The list of episodes is missing or damaged.
+    """
+
+    def __init__(self, root: Path, info: Info, mapping: Mapping) -> None:
+        self.root, self.info, self.mapping = root, info, mapping
+        self.episodes = read_episodes(root, info)
+        pictures = [m.source for m in mapping.cameras.values()]
+        stored = [key for key in pictures if info.features[key].dtype == "image"]
+        vectors = [*(each.source for each in mapping.obs.values()), mapping.act.source]
+        told = [c for c in (mapping.success, mapping.rew) if isinstance(c, str) and c]
+        clock = ["timestamp", "frame_index", "episode_index"]
+        self._columns = list(dict.fromkeys([*clock, *vectors, *stored, *told]))
+        self._table = lru_cache(maxsize=2)(lambda file: read_table(file, self._columns))
+
+    def blocks(self, size: int) -> Iterator[list[dict[str, Any]]]:
+        """Yield the episodes for ``ZarrStore.extend``, ``size`` at a time.
+
+        Raises:
+            DataError: A file is damaged, or its rows are not those of the description.
+        """
+        for start in range(0, len(self.episodes), size):
+            yield [self.read(each) for each in self.episodes[start : start + size]]
+
+    def read(self, entry: EpisodeEntry) -> dict[str, Any]:
+        """Return one episode; see ``blocks``."""
+        file, mapping = entry.rows, self.mapping
+        rows = episode_rows(self._table(file), entry.number, entry.length, file)
+        check_clock(rows, self.info.fps, file)
+        obs: dict[str, NDArray[Any]] = {
+            name: each.convert(self._numbers(rows, each.source, file), self._feature(each.source))
+            for name, each in mapping.obs.items()
+        }
+        for name, picture in mapping.cameras.items():
+            obs[name] = self._pictures(rows, entry, picture)
+        act = mapping.act.convert(
+            self._numbers(rows, mapping.act.source, file), self._feature(mapping.act.source)
+        )
+        last = np.zeros(entry.length, dtype=np.bool_)
+        last[-1] = True
+        success = self._success(rows, file)
+        return {
+            "obs": obs,
+            "act": act,
+            "rew": self._rewards(rows, entry, file),
+            "terminated": last & success,
+            "truncated": last & (not success),
+            "success": success,
+            "meta": {"tasks": list(entry.tasks)},
+        }
+
+    def _success(self, rows: Any, file: Path) -> bool:
+        told = self.mapping.success
+        return told if isinstance(told, bool) else bool(self._numbers(rows, told, file).any())
+
+    def _rewards(self, rows: Any, entry: EpisodeEntry, file: Path) -> NDArray[np.float32]:
+        if not self.mapping.rew:
+            return np.zeros(entry.length, dtype=np.float32)
+        return self._numbers(rows, self.mapping.rew, file).reshape(-1).astype(np.float32)
+
+    def _numbers(self, rows: Any, key: str, file: Path) -> NDArray[Any]:
+        return numbers(rows, key, self._feature(key), file)
+
+    def _pictures(self, rows: Any, entry: EpisodeEntry, picture: Picture) -> NDArray[np.uint8]:
+        """Return the images (L, 3, height, width) of a camera."""
+        shape = (3, picture.height, picture.width)
+        frames = self._frames(rows, entry, picture.source)
+        return np.stack([crop_and_resize(frame, shape, picture.crop) for frame in frames])
+
+    def _frames(self, rows: Any, entry: EpisodeEntry, key: str) -> Iterator[Frame]:
+        if key in entry.videos:
+            part = entry.videos[key]
+            yield from frames_at(part.file, part.begin_s, entry.length, self.info.fps)
+        else:
+            for number, data in enumerate(pictures(rows, key)):
+                yield decode_picture(data, f"{entry.rows} {key} row {number}")
+
+    def _feature(self, key: str) -> Any:
+        return self.info.features[key]

@@ -1,0 +1,150 @@
+"""The description of a LeRobot dataset, ``meta/info.json``, checked before anything is read.
+
+Formats: LeRobotDataset v2.1 and v3.0 of https://github.com/huggingface/lerobot.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from robo_rl.core.errors import DataError
+
+INFO_FILE = "meta/info.json"
+VERSIONS = ("v2.1", "v3.0")
+NUMBERS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
+PICTURES = ("video", "image")
+INDEX_KEYS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+"""Features of every dataset that are no measurements."""
+
+_MAX_ELEMENTS = 1 << 26
+_FIELD = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
+
+
+class Feature(BaseModel):
+    """One column of the dataset; other fields of the file are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    dtype: str
+    shape: tuple[int, ...]
+    names: Any = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of elements of a row."""
+        return math.prod(self.shape)
+
+    @property
+    def is_picture(self) -> bool:
+        """Return whether its rows are images."""
+        return self.dtype in PICTURES
+
+    @property
+    def element_names(self) -> tuple[str, ...]:
+        """Return one name per element of a vector; empty where the file names none."""
+        names = self.names
+        if isinstance(names, dict):  # {"motors": ["shoulder_pan.pos", …]}
+            names = next(iter(names.values()), None)
+        if self.is_picture or not isinstance(names, list) or len(names) != self.size:
+            return ()
+        return tuple(map(str, names))
+
+
+class Info(BaseModel):
+    """The fields that a reader needs; other fields of the file are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    codebase_version: str
+    fps: float = Field(gt=0.0, le=10_000.0)
+    features: dict[str, Feature] = Field(min_length=1)
+    total_episodes: int = Field(ge=0, le=1 << 32)
+    total_frames: int = Field(ge=0, le=1 << 40)
+    chunks_size: int = Field(default=1000, ge=1)
+    data_path: str
+    video_path: str | None = None
+    robot_type: str | None = None
+
+    @property
+    def is_v3(self) -> bool:
+        """Return whether episodes share files."""
+        return self.codebase_version == "v3.0"
+
+    @property
+    def measurements(self) -> dict[str, Feature]:
+        """Return the features without those of ``INDEX_KEYS``."""
+        return {key: each for key, each in self.features.items() if key not in INDEX_KEYS}
+
+
+def read_info(root: Path) -> Info:
+    """Read and check the description of a dataset.
+
+    Raises:
+        DataError: The file is missing or damaged, of another version, or a feature is absurd.
+    """
+    file = root / INFO_FILE
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        info = Info.model_validate(body)
+    except FileNotFoundError:
+        hint = "name the folder that holds meta, data and videos"
+        raise DataError(
+            "is no LeRobot dataset", where=root, expected=INFO_FILE, hint=hint
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise DataError(f"{field}: {first['msg']}", where=file) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"unreadable: {error}", where=file) from None
+    if info.codebase_version not in VERSIONS:
+        raise DataError(
+            "codebase_version is not supported",
+            where=file,
+            expected=" or ".join(VERSIONS),
+            found=info.codebase_version,
+            hint="LeRobot's own scripts convert older datasets",
+        )
+    for key, feature in info.features.items():
+        _check_feature(file, key, feature)
+    return info
+
+
+def file_of(root: Path, template: str, **fields: int | str) -> Path:
+    """Return the file of a path template such as ``data/chunk-{chunk_index:03d}/…``.
+
+    Raises:
+        DataError: The template has an unknown field, or leads out of the dataset.
+    """
+
+    def filled(match: re.Match[str]) -> str:
+        name, width = match[1], match[2]
+        if name not in fields:
+            raise DataError("unknown field of a path", where=root / INFO_FILE, found=template)
+        return f"{int(fields[name]):0{width}d}" if width else str(fields[name])
+
+    text = _FIELD.sub(filled, template)
+    path = root / text
+    inside = path.resolve().is_relative_to(root.resolve())
+    if not inside or "{" in text or Path(text).is_absolute():
+        raise DataError("a path leads out of the dataset", where=root / INFO_FILE, found=template)
+    return path
+
+
+def _check_feature(file: Path, key: str, feature: Feature) -> None:
+    where, shape = f"{file} features.{key}", feature.shape
+    if feature.dtype not in (*NUMBERS, *PICTURES, "string"):
+        expected = ", ".join((*NUMBERS, *PICTURES))
+        raise DataError("unknown dtype", where=where, expected=expected, found=feature.dtype)
+    if min(shape, default=0) < 1 or feature.size > _MAX_ELEMENTS:
+        expected = f"positive sides, at most {_MAX_ELEMENTS:,} elements"
+        raise DataError("absurd shape", where=where, expected=expected, found=list(shape))
+    if feature.is_picture and (len(shape) != 3 or not {shape[0], shape[2]} & {1, 3}):
+        expected = "(height, width, channels), 1 or 3 channels"
+        raise DataError("no shape of an image", where=where, expected=expected, found=list(shape))

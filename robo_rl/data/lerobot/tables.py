@@ -1,0 +1,120 @@
+"""Rows of Parquet files as arrays, checked.
+
+Shapes: L rows of an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core.errors import DataError, DeviceError
+from robo_rl.data.lerobot.info import Feature
+
+CLOCK_TOLERANCE_S = 1e-3
+"""Largest distance of a row's time from that of its number; LeRobot's own is 1e-4 s in float32."""
+
+
+def read_table(file: Path, columns: Sequence[str]) -> Any:
+    """Read columns of a Parquet file as a ``pyarrow.Table``.
+
+    Raises:
+        DataError: The file is missing or damaged, or lacks a column.
+        DeviceError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        hint = "pip install 'robo-rl[lerobot]'"
+        raise DeviceError("LeRobot datasets need pyarrow and av", hint=hint) from None
+    try:
+        with pq.ParquetFile(file) as parquet:
+            missing = sorted(set(columns) - set(parquet.schema_arrow.names))
+            if missing:
+                raise DataError("columns are missing", where=file, found=", ".join(missing))
+            return parquet.read(columns=list(columns))
+    except FileNotFoundError:
+        raise DataError("file is missing", where=file) from None
+    except (OSError, pa.ArrowException) as error:
+        first_line = str(error).partition("\n")[0]
+        raise DataError(f"unreadable: {first_line}", where=file) from None
+
+
+def episode_rows(table: Any, number: int, length: int, file: Path) -> Any:
+    """Return the rows of an episode of a table.
+
+    Raises:
+        DataError: There are more or fewer than ``length``, or they are not in order.
+    """
+    import pyarrow as pa
+
+    rows = table.filter(pa.array(table["episode_index"].to_numpy() == number))
+    frames = rows["frame_index"].to_numpy()
+    if len(rows) != length or not np.array_equal(frames, np.arange(length)):
+        raise DataError(
+            f"rows of episode {number}",
+            where=file,
+            expected=f"{length} rows, frame_index 0 to {length - 1}",
+            found=f"{len(rows)} rows",
+        )
+    return rows
+
+
+def check_clock(rows: Any, fps: float, file: Path) -> None:
+    """Check that a row's time is its number over the rate.
+
+    Raises:
+        DataError: It is not.
+    """
+    seconds = rows["timestamp"].to_numpy().astype(np.float64)
+    late = np.abs(seconds - np.arange(len(seconds)) / fps)
+    if not late.max(initial=0.0) <= CLOCK_TOLERANCE_S:
+        row = int(np.nanargmax(np.where(np.isnan(late), np.inf, late)))
+        raise DataError(
+            "timestamp does not fit the rate",
+            where=f"{file} row {row}",
+            expected=f"{row / fps:.4f} s at {fps:g} rows a second",
+            found=f"{seconds[row]:.4f} s",
+        )
+
+
+def numbers(rows: Any, key: str, feature: Feature, file: Path) -> NDArray[Any]:
+    """Return a column as (L, *shape), finite.
+
+    Raises:
+        DataError: A row has another number of elements, or a value is not finite.
+    """
+    flat = _flat(rows[key].combine_chunks())
+    values = flat.to_numpy(zero_copy_only=False)
+    if len(values) != len(rows) * feature.size:
+        raise DataError(
+            f"'{key}' does not fit its shape",
+            where=file,
+            expected=f"{len(rows)} rows of {list(feature.shape)}",
+            found=f"{len(values)} values",
+        )
+    values = values.reshape(len(rows), *feature.shape)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values.reshape(len(rows), -1)).all(axis=1))[0])
+        raise DataError(f"'{key}' is not finite", where=f"{file} row {row}")
+    return values
+
+
+def pictures(rows: Any, key: str) -> Iterable[bytes]:
+    """Return the encoded images of a column, in order."""
+    return (each["bytes"] for each in rows[key].to_pylist())
+
+
+def _flat(column: Any) -> Any:
+    """Return the elements of nested lists, in order."""
+    import pyarrow as pa
+
+    column = column.storage if isinstance(column, pa.ExtensionArray) else column
+    while pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    return column

@@ -1,0 +1,190 @@
+"""LeRobot datasets in: a fixture that LeRobot wrote itself, units, and what is damaged."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from small_lerobot import HERE, JOINTS, MAPPING, TINY, convert
+
+from robo_rl.cli.main import main
+from robo_rl.core.errors import ConfigError, DataError, RoboRlError
+from robo_rl.data.lerobot.draft import draft_mapping
+from robo_rl.data.store.verify import verify
+from robo_rl.data.store.zarr_store import ZarrStore
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ZarrStore:
+    return convert(TINY, tmp_path_factory.mktemp("lerobot") / "data.zarr")
+
+
+def written() -> dict[str, np.ndarray]:
+    """What LeRobot's own files hold, read without the code under test."""
+    table = pq.read_table(TINY / "data/chunk-000/file-000.parquet")
+    return {
+        name: np.array(table[name].to_pylist(), dtype=np.float32)
+        for name in ("observation.state", "action")
+    }
+
+
+def test_numbers_are_equal_to_the_bit(store: ZarrStore):
+    rows = store.read(["obs.joint_pos", "act"])
+    assert np.array_equal(rows["obs.joint_pos"], written()["observation.state"])
+    assert np.array_equal(rows["act"], written()["action"])
+    assert [record.length for record in store.episodes] == [12, 7, 1]
+    assert [record.meta["tasks"] for record in store.episodes][1] == ["push the blue block left"]
+    assert store.act_spec.rate_hz == 10.0
+    assert store.act_spec.unit == "rad"
+    assert store.obs_spec.items["joint_pos"].names == JOINTS
+    assert verify(store.path).ok
+
+
+def test_frames_are_those_that_were_written_within_the_codecs_loss(store: ZarrStore):
+    """AV1 at crf 30 loses some; the frame of a neighbouring time is far worse."""
+    frames = np.load(HERE / "tiny_v3_frames.npz")
+    starts = np.cumsum([0] + [record.length for record in store.episodes])
+    seen = store.read(["obs.front_rgb"])["obs.front_rgb"].transpose(0, 2, 3, 1).astype(float)
+    for key in frames.files:
+        camera, episode, row = key.split("_")
+        if camera == "front":
+            place = starts[int(episode)] + int(row)
+            own = np.abs(seen[place] - frames[key]).mean()
+            assert own < 12.0
+            others = [np.abs(seen[n] - frames[key]).mean() for n in range(len(seen)) if n != place]
+            assert own < min(others)
+
+
+def test_images_have_the_size_of_the_mapping(store: ZarrStore):
+    assert store.read(["obs.wrist_rgb"])["obs.wrist_rgb"].shape == (20, 3, 24, 32)
+
+
+def test_degrees_and_percent_become_radians(tmp_path: Path):
+    units = {"units": ["deg"] * 5 + ["percent"], "percent_of": {"gripper.pos": [-0.2, 1.8]}}
+    mapping = {
+        **MAPPING,
+        "cameras": {},
+        "obs": {"joint_pos": {"source": "observation.state", **units}},
+        "act": {"source": "action", **units},
+    }
+    store = convert(TINY, tmp_path / "data.zarr", mapping)
+    found, raw = store.read(["act"])["act"], written()["action"].astype(np.float64)
+    assert np.allclose(found[:, :5], raw[:, :5] * math.pi / 180.0, atol=1e-6)
+    assert np.allclose(found[:, 5], -0.2 + raw[:, 5] * 0.02, atol=1e-6)
+    assert store.act_spec.unit == "rad"
+
+
+def test_elements_may_be_chosen(tmp_path: Path):
+    own = {"source": "observation.state", "units": ["rad"], "elements": [5, 0]}
+    store = convert(TINY, tmp_path / "data.zarr", {**MAPPING, "cameras": {}, "obs": {"x": own}})
+    assert np.array_equal(store.read(["obs.x"])["obs.x"], written()["observation.state"][:, [5, 0]])
+    assert store.obs_spec.items["x"].names == ("gripper.pos", "shoulder_pan.pos")
+
+
+def test_a_draft_asks_for_what_the_dataset_does_not_say(tmp_path: Path, capsys):
+    assert main(["data", "convert", str(TINY), "--from", "lerobot", "--explain"]) == 0
+    text = capsys.readouterr().out
+    assert text == draft_mapping(TINY)
+    drafted = yaml.safe_load(text)
+    assert drafted["obs"]["state"]["units"] == ["deg"] * 5 + ["percent"]
+    assert drafted["cameras"]["wrist_rgb"]["height"] == 48
+    file = tmp_path / "mapping.yaml"
+    file.write_text(text)
+    words = ["data", "convert", str(TINY), f"mapping={file}", "--from", "lerobot"]
+    assert main([*words, "--out", str(tmp_path / "data.zarr")]) == 2
+    said = capsys.readouterr().err
+    assert "act_reference: a value is needed" in said
+    assert not (tmp_path / "data.zarr").exists()
+
+
+WRONG = [
+    ({"obs": {"x": {"source": "observation.stat", "units": ["rad"]}}}, "did you mean 'observation"),
+    ({"act": {"source": "action", "units": ["degree"]}}, "did you mean 'deg'"),
+    ({"act": {"source": "action", "units": ["rad", "rad"]}}, "units; expected one, or 6, found 2"),
+    ({"act": {"source": "action", "units": ["percent"]}}, "in percent, of an unknown range"),
+    ({"act": {"source": "observation.images.front", "units": ["1"]}}, "holds no numbers"),
+    ({"cameras": {"a": {"source": "action", "width": 8, "height": 8}}}, "is no camera"),
+    ({"cameras": {"a": {**MAPPING["cameras"]["front_rgb"], "width": 64}}}, "sides of an image"),
+]
+
+
+@pytest.mark.parametrize(("fields", "said"), WRONG, ids=[said[:16] for _, said in WRONG])
+def test_a_wrong_mapping_is_one_line(tmp_path: Path, fields, said):
+    with pytest.raises(RoboRlError, match=said) as caught:
+        convert(TINY, tmp_path / "data.zarr", {**MAPPING, **fields})
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "data.zarr").exists()
+
+
+def damaged(tmp_path: Path) -> Path:
+    shutil.copytree(TINY, tmp_path / "broken")
+    return tmp_path / "broken"
+
+
+def change_info(root: Path, **fields: object) -> None:
+    body = json.loads((root / "meta/info.json").read_text())
+    (root / "meta/info.json").write_text(json.dumps({**body, **fields}))
+
+
+def change_column(root: Path, name: str, values) -> None:
+    file = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(file)
+    rows = table[name].to_pylist()
+    changed = pa.array(values(rows), type=table.schema.field(name).type)
+    index = table.column_names.index(name)
+    pq.write_table(table.set_column(index, name, changed), file)
+
+
+def truncate(root: Path, pattern: str) -> None:
+    file = next(root.glob(pattern))
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def with_nan(rows):
+    rows[8][2] = float("nan")
+    return rows
+
+
+FEATURES = json.loads((TINY / "meta/info.json").read_text())["features"]
+HUGE = {**FEATURES, "action": {"dtype": "float32", "shape": [1 << 40], "names": None}}
+DAMAGE = {
+    "truncated rows": (lambda r: truncate(r, "data/*/*.parquet"), "file-000.parquet: unreadable"),
+    "truncated video": (lambda r: truncate(r, "videos/*front/*/*.mp4"), "file-000.mp4"),
+    "truncated list": (lambda r: truncate(r, "meta/episodes/*/*"), "unreadable"),
+    "no video": (lambda r: next(r.glob("videos/*front/*/*")).unlink(), "file-000.mp4: unreadable"),
+    "NaN": (lambda r: change_column(r, "action", with_nan), "row 8: 'action' is not finite"),
+    "clock": (
+        lambda r: change_column(r, "timestamp", lambda rows: [t * 1.5 for t in rows]),
+        "timestamp does not fit the rate",
+    ),
+    "order": (
+        lambda r: change_column(r, "frame_index", lambda rows: rows[1:] + rows[:1]),
+        "rows of episode 0",
+    ),
+    "lengths": (lambda r: change_info(r, total_frames=21), "expected 21 rows, found 20"),
+    "shape": (lambda r: change_info(r, features=HUGE), "features.action: absurd shape"),
+    "version": (lambda r: change_info(r, codebase_version="v1.6"), "v2.1 or v3.0, found v1.6"),
+    "escape": (lambda r: change_info(r, data_path="../../etc/{file_index}"), "out of the dataset"),
+    "format": (lambda r: change_info(r, data_path="{file_index.real}"), "out of the dataset"),
+    "no json": (lambda r: (r / "meta/info.json").write_text("{"), "info.json: unreadable"),
+    "no dataset": (lambda r: shutil.rmtree(r / "meta"), "is no LeRobot dataset"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_one_line_and_nothing_is_half_converted(tmp_path: Path, name: str):
+    root = damaged(tmp_path)
+    harm, said = DAMAGE[name]
+    harm(root)
+    with pytest.raises((DataError, ConfigError)) as caught:
+        convert(root, tmp_path / "data.zarr")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "data.zarr").exists()

@@ -1,0 +1,189 @@
+"""LeRobot datasets out: what is written reads back, and has LeRobot's documented files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from small_lerobot import TINY, convert
+
+from robo_rl.cli.main import main
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.lerobot.exporter import MAPPING_FILE, LeRobotExporter
+from robo_rl.data.lerobot.importer import LeRobotConverter
+from robo_rl.data.lerobot.statistics import column_stats, merged_stats
+from robo_rl.data.store.zarr_store import ZarrStore
+
+SIDES = 32, 48
+LENGTHS = (7, 1, 5)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ZarrStore:
+    """Three episodes with two vectors and a camera with smooth moving images."""
+    obs = ObsSpec(
+        items={
+            "joint_pos": TensorSpec(shape=(2,), unit="rad", names=("a", "b")),
+            "pose": TensorSpec(shape=(3,), unit="m"),
+            "eye_rgb": TensorSpec(shape=(3, *SIDES), dtype="uint8"),
+        }
+    )
+    act = ActSpec(shape=(2,), unit="rad,m", low=(-1.0, 0.0), high=(1.0, 0.5), rate_hz=20.0)
+    path = tmp_path_factory.mktemp("source") / "data.zarr"
+    made = ZarrStore.create(path, obs, act, {"robot": "panda"})
+    rng = np.random.default_rng(0)
+    made.extend(_episode(rng, number, length) for number, length in enumerate(LENGTHS))
+    return made
+
+
+def _episode(rng: np.random.Generator, number: int, length: int) -> dict:
+    y, x = np.mgrid[: SIDES[0], : SIDES[1]]
+    images = np.stack(
+        [
+            np.stack([4 * x + 9 * t, 6 * y, np.full_like(x, 60 * number)]) % 256
+            for t in range(length)
+        ]
+    )
+    last = np.zeros(length, dtype=np.bool_)
+    last[-1] = True
+    good = number != 1
+    return {
+        "obs": {
+            "joint_pos": rng.standard_normal((length, 2), np.float32),
+            "pose": rng.standard_normal((length, 3), np.float32),
+            "eye_rgb": images.astype(np.uint8),
+        },
+        "act": rng.standard_normal((length, 2), np.float32),
+        "rew": rng.standard_normal(length, np.float32),
+        "terminated": last & good,
+        "truncated": last & (not good),
+        "success": good,
+        "meta": {"tasks": [f"task {number % 2}"]},
+    }
+
+
+@pytest.fixture(scope="module", params=["v3.0", "v2.1"])
+def exported(request: pytest.FixtureRequest, store: ZarrStore, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("exported") / "lerobot"
+    cfg = LeRobotExporter.Config(version=request.param, codec="h264", crf=10)
+    assert LeRobotExporter(cfg).export(store.path, out) == 3
+    return out
+
+
+def test_what_is_written_reads_back(store: ZarrStore, exported: Path, tmp_path: Path):
+    mapping = str(exported / MAPPING_FILE)
+    LeRobotConverter(LeRobotConverter.Config(mapping=mapping)).convert(
+        exported, tmp_path / "b.zarr"
+    )
+    again = ZarrStore.open(tmp_path / "b.zarr")
+    ours, theirs = store.read(), again.read()
+    for key in ("obs.joint_pos", "obs.pose", "act", "rew", "terminated", "truncated"):
+        assert np.array_equal(ours[key], theirs[key]), key
+    error = ours["obs.eye_rgb"].astype(float) - theirs["obs.eye_rgb"]
+    psnr = 10.0 * np.log10(255.0**2 / np.square(error).mean())
+    assert psnr > 30.0  # the colours are stored at half the resolution
+    named = {"names": ("action.0", "action.1")}  # LeRobot's columns always have names
+    assert again.act_spec == store.act_spec.model_copy(update=named)
+    pose = store.obs_spec.items["pose"].model_copy(update={"names": ("pose.0", "pose.1", "pose.2")})
+    assert again.obs_spec.items == {**store.obs_spec.items, "pose": pose}
+    assert [e.success for e in again.episodes] == [e.success for e in store.episodes]
+    assert [e.meta["tasks"] for e in again.episodes] == [["task 0"], ["task 1"], ["task 0"]]
+
+
+def test_the_columns_are_those_of_a_dataset_that_lerobot_wrote(exported: Path):
+    """Names and types of version 3.0, beside the fixture's."""
+    body = json.loads((exported / "meta/info.json").read_text())
+    like = json.loads((TINY / "meta/info.json").read_text())
+    assert body["total_frames"] == sum(LENGTHS)
+    if body["codebase_version"] == "v2.1":
+        for name in ("episodes", "tasks", "episodes_stats"):
+            assert (exported / f"meta/{name}.jsonl").read_text().count("\n") in (2, 3)
+        assert (exported / "data/chunk-000/episode_000002.parquet").exists()
+        assert (exported / "videos/chunk-000/observation.images.eye_rgb").is_dir()
+        return
+    assert set(like) <= set(body)
+    ours, theirs = (pq.read_schema(r / "data/chunk-000/file-000.parquet") for r in (exported, TINY))
+    for name in ("timestamp", "frame_index", "episode_index", "index", "task_index"):
+        assert ours.field(name).type == theirs.field(name).type
+        assert body["features"][name] == like["features"][name]
+    assert str(ours.field("action").type) == "fixed_size_list<element: float>[2]"
+    for file in ("meta/tasks.parquet", "meta/episodes/chunk-000/file-000.parquet"):
+        ours, theirs = (pq.read_schema(root / file) for root in (exported, TINY))
+        for field in theirs:
+            name = field.name.replace("images.front", "images.eye_rgb")
+            if "wrist" not in name:
+                assert ours.field(name).type.equals(field.type) or "list" in str(field.type), name
+
+
+def test_statistics_of_all_rows_are_those_of_the_episodes_together():
+    rng = np.random.default_rng(1)
+    parts = [rng.standard_normal((n, 3)) for n in (5, 1, 40)]
+    whole, merged = (
+        column_stats(np.concatenate(parts)),
+        merged_stats(list(map(column_stats, parts))),
+    )
+    for name in ("min", "max", "mean", "std", "count"):
+        assert np.allclose(whole[name], merged[name]), name
+
+
+def test_the_command_writes_completely_or_not_at_all(store: ZarrStore, tmp_path: Path, capsys):
+    out = tmp_path / "out"
+    words = ["data", "export", str(store.path), "codec=h264", "--out", str(out)]
+    assert main(words) == 0
+    assert "3 episodes" in capsys.readouterr().out
+    assert main(words) == 2
+    assert "is there already" in capsys.readouterr().err
+    odd = ObsSpec(items={"eye": TensorSpec(shape=(3, 9, 8), dtype="uint8")})
+    other = ZarrStore.create(tmp_path / "odd.zarr", odd, store.act_spec, {})
+    images = np.zeros((1, 3, 9, 8), dtype=np.uint8)
+    flags = {"terminated": np.array([False]), "truncated": np.array([True])}
+    other.append(
+        {
+            "obs": {"eye": images},
+            "act": np.zeros((1, 2), np.float32),
+            "rew": np.zeros(1, np.float32),
+            **flags,
+            "success": False,
+        }
+    )
+    with pytest.raises(DataError, match="a video has even sides; found 8 × 9"):
+        LeRobotExporter(LeRobotExporter.Config()).export(other.path, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_fixture_goes_through_and_back(tmp_path: Path):
+    store = convert(TINY, tmp_path / "a.zarr")
+    out = tmp_path / "lerobot"
+    LeRobotExporter(LeRobotExporter.Config(crf=20)).export(store.path, out)
+    assert json.loads((out / "meta/info.json").read_text())["robot_type"] == "so101_follower"
+    cfg = LeRobotConverter.Config(mapping=str(out / MAPPING_FILE))
+    LeRobotConverter(cfg).convert(out, tmp_path / "b.zarr")
+    again = ZarrStore.open(tmp_path / "b.zarr")
+    assert np.array_equal(store.read(["act"])["act"], again.read(["act"])["act"])
+
+
+@pytest.mark.slow
+def test_lerobots_own_reader_opens_it(exported: Path):
+    """In an interpreter with lerobot, named by the environment variable ROBO_RL_LEROBOT_PYTHON."""
+    python = os.environ.get("ROBO_RL_LEROBOT_PYTHON", "")
+    if not shutil.which(python):
+        pytest.skip("ROBO_RL_LEROBOT_PYTHON names no interpreter with lerobot")
+    code = (
+        "import sys\n"
+        "from lerobot.datasets.lerobot_dataset import LeRobotDataset\n"
+        "data = LeRobotDataset('made/up', root=sys.argv[1])\n"
+        "row = data[len(data) - 1]\n"
+        "print(len(data), tuple(row['action'].shape), row['task'])\n"
+    )
+    if json.loads((exported / "meta/info.json").read_text())["codebase_version"] != "v3.0":
+        pytest.skip("lerobot 0.6 reads version 3.0")
+    done = subprocess.run([python, "-c", code, exported], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip().endswith(f"{sum(LENGTHS)} (2,) task 0")
