@@ -26,6 +26,8 @@ VIDEO = {
     False: "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
 }
 
+_AS_TEXT = {"pandas_type": "unicode", "numpy_type": "object", "metadata": None}
+
 
 class EpisodeColumns(NamedTuple):
     """An episode to write.
@@ -190,7 +192,8 @@ def _write_rows(path: Path, rows: list[dict[str, Any]], index: str = "") -> None
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.Table.from_pylist(rows)
     if index:
-        told = {"index_columns": [index], "column_indexes": [], "columns": [], "pandas_version": ""}
+        columns = [{**_AS_TEXT, "name": index, "field_name": index}]
+        told = {"index_columns": [index], "column_indexes": [], "columns": columns}
         table = table.replace_schema_metadata({"pandas": json.dumps(told)})
     pq.write_table(table, path)
 
