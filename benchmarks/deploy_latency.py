@@ -3,7 +3,7 @@
 ``robo-rl sim-robot`` runs in its own process and the node in this one, as on a robot; nothing
 leaves the machine. Episodes run one after the other. ``success`` is the success rate of the
 deployed policy, including the limits and delays of a deployment, with its 95 % interval. The
-success rate at export is reported beside it. ``latency`` is the time from the arrival of the oldest
+success rate at export is reported beside it. A bundle that sees has the robot's cameras on. ``latency`` is the time from the arrival of the oldest
 reading to the command. Then the node holds the robot still for ``--minutes`` and counts missed
 periods.
 
@@ -48,18 +48,21 @@ def main() -> None:
         return
     bundle = Bundle.load(args.bundle)
     contract = bundle.manifest.contract
+    seen = [name.removesuffix("_rgb") for name in contract.obs.image_names]
     words = [
         "--task",
         contract.task,
         "--domain",
         str(args.domain),
         f"sensor_delay.latency_s={args.latency}",
+        f"cameras.names=[{', '.join(seen)}]",
     ]
     robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
     overrides = [
         f"transport.domain={args.domain}",
         "lifecycle.ramp_s=0.1",
         "lifecycle.final_hold_s=0.3",
+        *(["cameras.frozen_timeout_s=0"] if seen else []),
     ]
     settings = read_settings("", contract, overrides)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))

@@ -154,7 +154,7 @@ def build_runtime(
         settings.plausibility, measured, found.limits, found.tracks_command, placed
     )
     teleop = Teleop(settings.teleop, found.names, safety.limits, EePoseAxes.of(robot))
-    shown = make_preprocessors(observer.specs, settings.observe, robot, settings.cameras)
+    shown = make_preprocessors(observer.specs, observer.sources, robot, settings.cameras)
     readings = _readings({**observer.topics, **teleop.topics}, measured.topics)
     wiring = Wiring(
         {**readings, **_calibrations(shown)},

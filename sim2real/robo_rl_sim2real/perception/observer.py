@@ -65,17 +65,18 @@ class Observer:
     Args:
         contract: Contract of the policy.
         sources: Item → its source, for all items of the contract and all operands of differences.
+            Others are left out, so that settings of a robot serve policies that see other items.
 
     Raises:
         ConfigError: An item has no source, or an operand of a difference is missing.
     """
 
     def __init__(self, contract: Contract, sources: Mapping[str, Source]) -> None:
-        self.specs, self.sources = contract.obs.items, dict(sources)
+        self.specs, self.sources = contract.obs.items, dict[str, Source]()
         self._frames: deque[Frame] = deque(maxlen=contract.obs_horizon)
         self._last = -2
         for name in self.specs:
-            self._check(name, "what the policy was trained on")
+            self._take(name, sources, "what the policy was trained on")
         self._check_kinds()
 
     @property
@@ -144,16 +145,24 @@ class Observer:
                     found=source.msg_type.value,
                 )
 
-    def _check(self, name: str, wanted_by: str, above: tuple[str, ...] = ()) -> None:
-        source = self.sources.get(name)
+    def _take(
+        self,
+        name: str,
+        sources: Mapping[str, Source],
+        wanted_by: str,
+        above: tuple[str, ...] = (),
+    ) -> None:
+        """Take the source of an item, and those of the operands of a difference."""
+        source = sources.get(name)
         if name in above:
             raise ConfigError(f"observe.{name}: is a difference of itself", found=above)
         if source is None:
             raise ConfigError(
                 f"observe: no source of '{name}', {wanted_by}",
-                hint=did_you_mean(name, self.sources),
+                hint=did_you_mean(name, sources),
             )
         if source.difference is None and not source.topic:
             raise ConfigError(f"observe.{name}", expected="a topic, or difference", found="neither")
+        self.sources[name] = source
         for item in source.difference or ():
-            self._check(item, f"of which '{name}' is a difference", (*above, name))
+            self._take(item, sources, f"of which '{name}' is a difference", (*above, name))

@@ -135,3 +135,15 @@ def test_every_item_needs_a_source():
         observer(hand=SOURCES["hand"].model_copy(update={"msg_type": MsgType.ARRAY}))
     with pytest.raises(ConfigError, match="a topic, or difference"):
         observer(arm=Source())
+
+
+def test_settings_may_name_items_that_the_policy_does_not_see():
+    """The settings of a robot serve policies that see its cameras, and those that do not."""
+    spec = ObsSpec(items={name: SPEC.items[name] for name in ("arm", "gap")})
+    own = Observer(contract().model_copy(update={"obs": spec}), SOURCES)
+    assert set(own.sources) == {"arm", "gap", "cube", "hand"}
+    assert set(own.topics) == {"/joints", "/cube", "/hand"}
+    box = inbox()
+    frame = own.read_frame(box)
+    assert frame is not None
+    assert set(frame.items) == {"arm", "gap"}
