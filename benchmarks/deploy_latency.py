@@ -3,9 +3,9 @@
 ``robo-rl sim-robot`` runs in its own process and the node in this one, as on a robot; nothing
 leaves the machine. Episodes run one after the other. ``success`` is the success rate of the
 deployed policy, including the limits and delays of a deployment, with its 95 % interval. The
-success rate at export is reported beside it. A bundle that sees has the robot's cameras on. ``latency`` is the time from the arrival of the oldest
-reading to the command. Then the node holds the robot still for ``--minutes`` and counts missed
-periods.
+success rate at export is reported beside it. A bundle that sees has the robot's cameras on.
+``latency`` is the time from the arrival of the oldest reading to the command. Then the node holds
+the robot still for ``--minutes`` and counts missed periods.
 
 Run it on an otherwise idle machine. The default bundle is the demo's.
 
