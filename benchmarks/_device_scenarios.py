@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from _device_world import (
+    EYES,
     NUM_ENVS,
     GoalEnv,
     generator,
@@ -29,6 +30,7 @@ from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.same_noise_distillation import visited_loss
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.registry import component
+from robo_rl.data.image_augmentation import ImageAugmentation
 from robo_rl.data.running_obs_stats import RunningObsStats
 from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
@@ -105,6 +107,28 @@ def collect(device: torch.device) -> Sequence[Tensor]:
         figures = torch.tensor([metrics["rew_per_step"], metrics["jerk"]])
         blocks += [rollout.x, rollout.ended, figures, outcomes.returns]
     return blocks
+
+
+def of_sight(name: str) -> Scenario:
+    """Cloning with augmentation, a student, an update of PPO with a critic that sees no image."""
+
+    def run(device: torch.device) -> Sequence[Tensor]:
+        policy = make_policy(device, encoder={"name": name, **EYES[name]}, finetune_steps=1)
+        obs, draws = observations(device, sees=True), generator(device)
+        act = torch.rand(32, 4, 2, generator=draws, device=device)
+        trainer = SupervisedTrainer(SupervisedTrainer.Config(), policy, 10)
+        augment = ImageAugmentation(ImageAugmentation.Config(), policy.obs_spec.image_names)
+        for _ in range(2):
+            trainer.step(policy.loss(augment(obs, draws), act, draws))
+        student = make_one_step_student(policy)
+        student_loss = visited_loss(student, policy, obs, 8, draws)
+        policy.freeze_reference()
+        algo = component("algos").make({"name": "ppo", "minibatch": 64, **PPO, "warmup_updates": 0})
+        made = algo.build(policy, NUM_ENVS, generator(device, 9))
+        made.update(make_block(policy, device))
+        return [student_loss, *weights(policy)]
+
+    return run
 
 
 def clone(device: torch.device) -> Sequence[Tensor]:
@@ -214,6 +238,7 @@ SCENARIOS: dict[str, Scenario] = {
     "sac flow": of_algorithm("sac", LAST_STEP, **REPLAYED),
     "td3 flow": of_algorithm("td3", LAST_STEP, **REPLAYED),
     "td3 c51": of_algorithm("td3", LAST_STEP, **REPLAYED, critic=C51),
+    **{f"sight {name}": of_sight(name) for name in EYES},
     "collector": collect,
     "clone": clone,
     "distill": distill,

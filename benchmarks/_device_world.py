@@ -23,6 +23,14 @@ from robo_rl.train.rl.collector import Collector
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(3,)), "goal": TensorSpec(shape=(2,))})
 ACT = ActSpec(shape=(2,), rate_hz=20.0, low=(-1.0, -1.0), high=(1.0, 1.0))
 NUM_ENVS, EPISODE = 16, 10
+SIDE = 36
+SEEN = ObsSpec(items={**OBS.items, "eye": TensorSpec(shape=(3, SIDE, SIDE), dtype="uint8")})
+EYES: dict[str, dict[str, Any]] = {
+    "conv": {"channels": [4, 4, 4], "width": 8},
+    "resnet18": {"channels": [4, 4, 4, 4], "groups": 2, "width": 8},
+    "vit": {"patch": 4, "channels": 8, "depth": 1, "heads": 2, "width": 8},
+}
+"""Encoder → settings of a small one."""
 
 Obs = dict[str, Tensor]
 
@@ -32,12 +40,14 @@ class GoalEnv:
 
     Args:
         device: Where.
+        sees: Whether the observation has an image too.
     """
 
-    num_envs, dt_s, max_episode_steps, obs_spec, act_spec = NUM_ENVS, 0.05, EPISODE, OBS, ACT
+    num_envs, dt_s, max_episode_steps, act_spec = NUM_ENVS, 0.05, EPISODE, ACT
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, *, sees: bool = False) -> None:
+        self.device, self.sees = device, sees
+        self.obs_spec = SEEN if sees else OBS
 
     def reset(self, seed: int | None = None) -> Obs:
         """See ``VecEnv``; the first episodes are of unequal length."""
@@ -77,7 +87,15 @@ class GoalEnv:
         return drawn[:, :3], drawn[:, 3:]
 
     def _obs(self) -> Obs:
-        return {"pos": self.pos.clone(), "goal": self.goal.clone()}
+        eye = {"eye": picture(self.pos)} if self.sees else {}
+        return {"pos": self.pos.clone(), "goal": self.goal.clone(), **eye}
+
+
+def picture(pos: Tensor) -> Tensor:
+    """Stripes (N, 3, S, S) whose width tells where positions (N, 3) are."""
+    across = torch.arange(SIDE, device=pos.device, dtype=pos.dtype)
+    stripes = 100.0 * (1.0 + (pos[..., None] * across).sin())
+    return stripes[..., None, :].expand(*stripes.shape[:-1], SIDE, SIDE).to(torch.uint8)
 
 
 def generator(device: torch.device, seed: int = 0) -> torch.Generator:
@@ -96,17 +114,19 @@ def make_policy(device: torch.device, family: str = "flow", **fields: Any) -> De
         "net": {"name": "mlp", "width": 32, "depth": 1},
         **fields,
     }
-    policy = component("policies").make(settings).build(OBS, ACT, Normalizer.identity(OBS, ACT))
+    spec = SEEN if "encoder" in fields else OBS
+    policy = component("policies").make(settings).build(spec, ACT, Normalizer.identity(spec, ACT))
     return policy.to(device)
 
 
-def observations(device: torch.device, rows: int = 32) -> Obs:
+def observations(device: torch.device, rows: int = 32, *, sees: bool = False) -> Obs:
     """Random histories (N, To, …)."""
     draws = generator(device, 3)
-    return {
+    found = {
         name: torch.randn(rows, 2, *spec.shape, generator=draws, device=device)
         for name, spec in OBS.items.items()
     }
+    return {**found, "eye": picture(found["pos"])} if sees else found
 
 
 def make_collector(device: torch.device, *, single_step: bool = False) -> Collector:
@@ -121,7 +141,8 @@ def make_block(
     policy: DenoisingPolicy, device: torch.device, *, single_step: bool = False
 ) -> Rollout:
     """T = 8 decisions of one env step each, without a collector."""
-    env, draws, builder = GoalEnv(device), generator(device, 5), RolloutBuilder()
+    env = GoalEnv(device, sees=bool(policy.obs_spec.image_names))
+    draws, builder = generator(device, 5), RolloutBuilder()
     obs = _history(env.reset(1))
     for _ in range(8):
         with torch.no_grad():
