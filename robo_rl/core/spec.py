@@ -135,6 +135,11 @@ class ObsSpec(BaseModel):
         return sum(spec.size for spec in self.items.values())
 
     @property
+    def num_bytes(self) -> int:
+        """Return the size of one step's observation in memory."""
+        return sum(spec.size * np.dtype(spec.dtype).itemsize for spec in self.items.values())
+
+    @property
     def image_names(self) -> tuple[str, ...]:
         """Return the names of the image items: uint8 with three axes."""
         items = self.items.items()

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import DataError
+from robo_rl.core.memory import demand_memory
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.relative_actions import relative_rows
 from robo_rl.data.statistics import Stats, key_stats, min_delta_scale, typical_step
@@ -72,6 +73,7 @@ class WindowDataset:
     Raises:
         DataError: There is no episode, a chunk is damaged, a value is not finite, or the column
             ``executed`` does not fit the actions.
+        DeviceError: The rows do not fit the memory.
     """
 
     def __init__(
@@ -103,6 +105,9 @@ class WindowDataset:
         self._is_delta = torch.tensor(is_delta, device=device) if any(is_delta) else None
         self._axes = {key: spec.names for key, spec in store.schema.arrays.items()}
         keys = [*(f"obs.{name}" for name in self._names), "act"]
+        rows = sum(record.length for record in episodes)
+        hint = "use fewer episodes, or smaller images"
+        demand_memory(rows * store.obs_spec.num_bytes, f"{rows:,} rows of {store.path}", hint)
         self._rows = _read_rows(store, episodes, keys, device)
         self._executed = self._rows["act"]
         if _has_column(store, EXECUTED, store.act_spec, "does not hold an action of each row"):

@@ -25,9 +25,11 @@ from robo_rl.algo.base import Algorithm
 from robo_rl.algo.off_policy.actor import ActorTrainer, OffPolicyActorConfig
 from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
 from robo_rl.algo.off_policy.td_targets import make_backup
+from robo_rl.core.memory import demand_memory
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.q_learner import QLearner
+from robo_rl.data.image_augmentation import ImageAugmentation
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.ema import TargetNetwork
@@ -84,6 +86,8 @@ class OffPolicyConfig(OffPolicyActorConfig):
     """How the ensemble is reduced to one value for the actor."""
     replay: Replay.Config = Replay.Config()
     """Size of the replay buffer, and how it is sampled."""
+    augmentation: ImageAugmentation.Config = ImageAugmentation.Config()
+    """Random changes of images in minibatches."""
     dynamics_gap: DynamicsGap.Config | None = None
     """Weighting of simulated transitions against real demonstrations; null is off."""
 
@@ -156,6 +160,8 @@ class OffPolicy(Algorithm):
         self.dynamics_gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
         self.actor_aggregation = EnsembleAggregation(cfg.actor_aggregation, cfg.critic.members)
         self.replay = Replay(cfg.replay, policy.normalizer.device)
+        _demand_memory(cfg.replay, policy)
+        self.augment = ImageAugmentation(cfg.augmentation, policy.obs_spec.image_names)
         self.scale = ReturnScale(num_envs)
         self.decisions = self.steps = 0
         self.pending_steps, self.warmup_left = 0.0, cfg.critic_warmup_steps
@@ -234,7 +240,7 @@ class OffPolicy(Algorithm):
         return due
 
     def _step(self) -> dict[str, Tensor]:
-        batch = self.replay.sample(self.cfg.minibatch, self.generator)
+        batch = self._augmented(self.replay.sample(self.cfg.minibatch, self.generator))
         if self.cfg.scale_rewards:
             batch = batch._replace(rew=batch.rew / self.scale.std)
         found = self._fit_critic(batch._replace(act=batch.act_with_masked_tail(self.generator)))
@@ -245,6 +251,11 @@ class OffPolicy(Algorithm):
             with frozen_weights(self.critic.net):
                 found |= self.actor.update(batch.obs, self._value)
         return found
+
+    def _augmented(self, batch: Transitions) -> Transitions:
+        """Change the images before and after a transition apart (2004.13649, section 3.1)."""
+        obs, next_obs = (self.augment(each, self.generator) for each in (batch.obs, batch.next_obs))
+        return batch._replace(obs=obs, next_obs=next_obs)
 
     def _fit_critic(self, batch: Transitions) -> dict[str, Tensor]:
         with torch.no_grad():
@@ -291,6 +302,18 @@ class _Means:
 
     def take(self) -> dict[str, float]:
         return read({name: torch.stack(seen).mean() for name, seen in self._seen.items()})
+
+
+def _demand_memory(cfg: Replay.Config, policy: DenoisingPolicy) -> None:
+    """Check that a full replay buffer fits the memory.
+
+    Raises:
+        DeviceError: It does not.
+    """
+    if policy.device.type == "cpu":
+        row = policy.obs_horizon * policy.env_spec.num_bytes
+        hint = "lower algo.replay.capacity, or the size of the images"
+        demand_memory(cfg.capacity * row, f"a replay buffer of {cfg.capacity:,} rows", hint)
 
 
 def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:

@@ -11,7 +11,6 @@ number of pairs that may need one.
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -20,6 +19,7 @@ import torch
 import warp as wp
 
 from robo_rl.core.errors import ConfigError, DeviceError
+from robo_rl.core.memory import available_bytes
 from robo_rl.env.warp.buffer_sizes import BufferSizes
 
 _SHARE = 0.9  # of the free memory; the rest is for observations etc.
@@ -88,11 +88,7 @@ def free_bytes(device: torch.device) -> int:
     """Return the memory that is available now, in bytes."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:  # not Linux: the limit is unknown
-        return 2**62
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    return available_bytes() or 2**62  # the limit is unknown
 
 
 def _bytes(record: Any) -> int:

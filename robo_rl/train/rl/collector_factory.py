@@ -11,6 +11,7 @@ from pydantic import Field
 
 from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import DeviceError
+from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import make_generator
 from robo_rl.distributed.process_group import all_reduce_min
 from robo_rl.env.chunk_env import ChunkEnv
@@ -50,6 +51,23 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     if fit < 1:
         raise DeviceError("not one env fits the memory", hint="see contacts, constraints of env")
     return min(_MOST, 2 ** int(math.log2(fit)))
+
+
+def demand_rollout_memory(policy: DenoisingPolicy, decisions: int) -> None:
+    """Check that the observations of a rollout fit the memory.
+
+    Args:
+        policy: Policy that acts.
+        decisions: Decisions of all envs in a rollout.
+
+    Raises:
+        DeviceError: They do not.
+    """
+    if policy.device.type == "cpu":
+        row = policy.obs_horizon * policy.env_spec.num_bytes
+        needed = 4 * decisions * row  # before and after a decision, and a copy of either
+        hint = "lower num_envs or decisions, or the size of the images"
+        demand_memory(needed, f"a rollout of {decisions:,} decisions", hint)
 
 
 def make_collector(

@@ -24,7 +24,11 @@ from robo_rl.train.checkpoint.pytree import flatten
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.datasets.demonstrations import load_demonstrations
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.rl.collector_factory import count_envs, make_collector
+from robo_rl.train.rl.collector_factory import (
+    count_envs,
+    demand_rollout_memory,
+    make_collector,
+)
 from robo_rl.train.rl.critic_warm_start import load_offline_critics
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.exploration.exploration_check import ExplorationCheck
@@ -72,6 +76,7 @@ class Loop(Stateful):
         self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
         state = self.series.load_latest()
         self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
+        demand_rollout_memory(policy, self.num_envs * cfg.decisions)
         if policy.cfg.finetune_steps and policy.reference_net is None:
             policy.freeze_reference()
         with seeded_initialization("critic", seed):

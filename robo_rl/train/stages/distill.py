@@ -15,6 +15,7 @@ from robo_rl.algo.same_noise_distillation import visited_loss
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
+from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.stateful import Stateful
 from robo_rl.env.chunk_env import ChunkEnv
@@ -89,6 +90,7 @@ class Distill(Stage):
         """Distil, evaluate student and teacher on the same start states, and save the student."""
         teacher = load_policy(context.artifact("policy"), context.device)
         check_distillable(teacher.cfg, WHY)
+        _demand_memory(self.cfg, teacher)
         run = _Run(self.cfg, context, teacher)
         loss = run.train(context.directory)
         student = run.trainer.ema.module
@@ -118,6 +120,19 @@ class Distill(Stage):
             "non-inferior to the teacher", result, reference, self.cfg.margin
         )
         return report
+
+
+def _demand_memory(cfg: Distill.Config, teacher: DenoisingPolicy) -> None:
+    """Check that the visited states of all rounds fit the memory.
+
+    Raises:
+        DeviceError: They do not.
+    """
+    if teacher.device.type == "cpu":
+        states = cfg.rounds * cfg.decisions * cfg.num_envs
+        needed = 2 * states * teacher.obs_horizon * teacher.env_spec.num_bytes  # also a copy
+        hint = "lower rounds, decisions or num_envs of the stage, or the size of the images"
+        demand_memory(needed, f"{states:,} visited states", hint)
 
 
 class _Run(Stateful):

@@ -1,0 +1,59 @@
+"""The memory that a run will need, compared with what the machine has, before the run starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from robo_rl.core.errors import DeviceError
+
+SHARE = 0.9
+"""Share of the available memory that one part of a run may take."""
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_bytes() -> int | None:
+    """Return the memory that this process can still take, in bytes; None if it is unknown.
+
+    The limit of a container counts where it is lower than the machine's.
+    """
+    found = [each for each in (_of_machine(), _of_container()) if each is not None]
+    return min(found) if found else None
+
+
+def demand_memory(needed: int, what: str, hint: str) -> None:
+    """Check that memory suffices.
+
+    Args:
+        needed: Bytes.
+        what: What needs them.
+        hint: How to need less.
+
+    Raises:
+        DeviceError: It does not.
+    """
+    there = available_bytes()
+    if there is not None and needed > SHARE * there:
+        raise DeviceError(
+            f"too little memory for {what}",
+            expected=f"{needed / 1e9:.1f} GB",
+            found=f"{there / 1e9:.1f} GB available",
+            hint=hint,
+        )
+
+
+def _of_machine() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:  # no Linux
+        return None
+    found = (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    return next(found, None)
+
+
+def _of_container() -> int | None:
+    try:
+        limit, used = ((_CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
+        return int(limit) - int(used)
+    except (OSError, ValueError):  # no such limit: "max"
+        return None

@@ -1,0 +1,43 @@
+"""Memory is compared with what there is, and what does not fit is one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_images import OBS, make_seeing_policy
+
+from robo_rl.config.registry import component
+from robo_rl.core import memory
+from robo_rl.core.errors import DeviceError
+from robo_rl.train.rl.collector_factory import demand_rollout_memory
+
+
+def test_a_containers_limit_counts_where_it_is_lower(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    whole = memory.available_bytes()
+    assert whole is None or whole > 1 << 20
+    (tmp_path / "memory.max").write_text("5000000\n")
+    (tmp_path / "memory.current").write_text("1000000\n")
+    assert memory.available_bytes() == 4_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available_bytes() != 4_000_000
+
+
+def test_an_observations_bytes_are_those_of_its_tensors():
+    assert OBS.num_bytes == 3 * 4 + 3 * 36 * 44 + 40 * 40 + 2 * 4
+
+
+def test_what_does_not_fit_is_refused_before_it_is_allocated(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1_000_000_000)
+    policy = make_seeing_policy(finetune_steps=1)
+    demand_rollout_memory(policy, 1000)
+    with pytest.raises(
+        DeviceError, match=r"a rollout of 100,000 decisions; expected 2.5 GB"
+    ) as caught:
+        demand_rollout_memory(policy, 100_000)
+    assert "lower num_envs" in str(caught.value)
+    sac = component("algos").make({"name": "sac", "replay": {"capacity": 200_000}})
+    with pytest.raises(DeviceError, match=r"a replay buffer of 200,000 rows; expected 1.3 GB"):
+        sac.build(policy, 4, torch.Generator())
