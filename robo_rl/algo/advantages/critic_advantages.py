@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import Field
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from robo_rl.algo.advantages.gae import ReturnScale, check_finite_returns, gae, group_advantages
 from robo_rl.core.stateful import Stateful
+from robo_rl.critic.embedded import embedded, embedding_critic
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout
 from robo_rl.distributed.moments import global_count, global_mean, global_std, global_var
@@ -97,6 +98,8 @@ class GaeConfig(PrecisionConfig, OptimizerConfig):
 
     critic: ValueCritic.Config = ValueCritic.Config()
     """Size of the value critic."""
+    critic_reads: Literal["state", "embedding"] = "state"
+    """``state``: vectors of the env, ``critic.sees``; ``embedding``: that of the policy."""
     critic_lr: float = Field(default=1e-3, gt=0.0)
     """Learning rate of the critic."""
     critic_epochs: int = Field(default=4, ge=1)
@@ -118,7 +121,7 @@ class GaeEstimator(AdvantageEstimator):
 
     Args:
         cfg: See ``GaeConfig``.
-        policy: The policy; the critic shares its env's observation spec and its normaliser.
+        policy: The policy; the critic reads its env's vectors, or its embedding.
         num_envs: B, for the running return scale.
         generator: Draws minibatches.
     """
@@ -132,11 +135,14 @@ class GaeEstimator(AdvantageEstimator):
         num_envs: int,
         generator: torch.Generator,
     ) -> None:
-        self.cfg, self.generator = cfg, generator
+        self.cfg, self.policy, self.generator = cfg, policy, generator
         self.warmup_updates = cfg.warmup_updates
-        self.critic = ValueCritic(
-            cfg.critic, policy.env_spec, policy.obs_horizon, policy.normalizer
-        ).to(policy.normalizer.device)
+        critic = (
+            embedding_critic(cfg.critic, policy)
+            if cfg.critic_reads == "embedding"
+            else ValueCritic(cfg.critic, policy.env_spec, policy.obs_horizon, policy.normalizer)
+        )
+        self.critic = critic.to(policy.normalizer.device)
         self.optimizer = ClippedOptimizer(
             self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
         )
@@ -150,11 +156,24 @@ class GaeEstimator(AdvantageEstimator):
         Raises:
             PluginError: A return is not finite.
         """
-        adv, returns = self._advantages(rollout, self._scale_rewards(rollout))
+        read = self._as_read(rollout)
+        adv, returns = self._advantages(read, self._scale_rewards(rollout))
         credit = pad_empty_rank(normalize_advantages(rollout, adv))
-        metrics = self._fit(credit.rollout, returns) if len(credit.adv) else {}
+        fitted = replace(credit.rollout, obs=read.obs)
+        metrics = self._fit(fitted, returns) if len(credit.adv) else {}
         metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.optimizer.skipped)}
         return credit._replace(metrics=metrics)
+
+    def _as_read(self, rollout: Rollout) -> Rollout:
+        """Return the rollout with the observations that the critic reads."""
+        if self.cfg.critic_reads == "state":
+            return rollout
+        return replace(
+            rollout,
+            obs=embedded(self.policy, rollout.obs, 2),
+            last_obs=embedded(self.policy, rollout.last_obs, 1),
+            final_obs=embedded(self.policy, rollout.final_obs, 1),
+        )
 
     def _scale_rewards(self, rollout: Rollout) -> Tensor:
         ends, fresh = rollout.terminated | rollout.truncated, len(self.scale.running)
