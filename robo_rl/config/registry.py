@@ -41,7 +41,7 @@ EXTRA_OF = {
     "cyclonedds": "dds", "rosbags": "dds", "cv2": "images",
     "warp": "warp", "mujoco_warp": "warp",
     "gymnasium": "gym", "gymnasium_robotics": "robotics", "diffusers": "diffusion",
-    "imageio": "video", "pyarrow": "lerobot", "av": "lerobot", "metaworld": "bench",
+    "imageio": "video", "pyarrow": "lerobot", "h5py": "hdf5", "av": "lerobot", "metaworld": "bench",
 }  # fmt: skip
 """Third-party module → the extra of robo-rl that installs it."""
 

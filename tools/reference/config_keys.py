@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from robo_rl.api.robot import Robot
 from robo_rl.bench.suite.suite import Suite
 from robo_rl.config.registry import kinds, load, singular
-from robo_rl.data.lerobot.mapping import Mapping
+from robo_rl.data.columns.mapping import Mapping
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.simulated.robot import SimRobot
@@ -27,7 +27,7 @@ ROOTS: dict[str, type[BaseModel]] = {
     "Robot": Robot,
     "Deployment": DeploySettings,
     "Simulated robot": SimRobot.Config,
-    "LeRobot mapping": Mapping,
+    "Mapping of columns": Mapping,
     "Latency identification": latency.LatencyFitConfig,
 }
 """Title → model that validates a file, or the overrides of a verb."""

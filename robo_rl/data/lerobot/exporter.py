@@ -21,7 +21,7 @@ from robo_rl.core.atomic_files import staged_directory
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import channels_first
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.lerobot.draft import ACTION, NEXT_REWARD, NEXT_SUCCESS, STATE
+from robo_rl.data.lerobot.info import ACTION, NEXT_REWARD, NEXT_SUCCESS, STATE
 from robo_rl.data.lerobot.statistics import column_stats, image_stats
 from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
 from robo_rl.data.store.commits import EpisodeRecord

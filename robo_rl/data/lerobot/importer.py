@@ -17,16 +17,22 @@ from numpy.typing import NDArray
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import crop_and_resize
+from robo_rl.data.columns.draft import Told, draft_mapping
+from robo_rl.data.columns.mapping import Mapping, Picture, read_mapping
 from robo_rl.data.convert import Converted
-from robo_rl.data.lerobot.draft import draft_mapping
 from robo_rl.data.lerobot.episodes import EpisodeEntry, read_episodes
-from robo_rl.data.lerobot.info import Info, read_info
-from robo_rl.data.lerobot.mapping import Mapping, Picture, read_mapping
+from robo_rl.data.lerobot.info import ACTION, NEXT_REWARD, NEXT_SUCCESS, Info, read_info
 from robo_rl.data.lerobot.tables import check_clock, episode_rows, numbers, pictures, read_table
 from robo_rl.data.lerobot.video import Frame, decode_picture, frames_at
 from robo_rl.data.store.zarr_store import ZarrStore
 
+TOLD = Told(ACTION, NEXT_SUCCESS, NEXT_REWARD)
 _EPISODES_AT_ONCE = 8
+
+
+def is_observed(key: str) -> bool:
+    """Return whether a column is part of the observation."""
+    return key.startswith("observation.")
 
 
 class LeRobotConverter:
@@ -40,7 +46,7 @@ class LeRobotConverter:
         """Mapping of columns to items.
 
         Args:
-            mapping: YAML file of ``robo_rl.data.lerobot.mapping.Mapping``; ``--explain`` drafts it.
+            mapping: YAML file of ``robo_rl.data.columns.mapping.Mapping``; ``--explain`` drafts it.
         """
 
         mapping: str = ""
@@ -82,7 +88,7 @@ class LeRobotConverter:
 
     def explain(self, run: Path) -> str:
         """Return a draft of the mapping as YAML."""
-        return draft_mapping(run)
+        return draft_mapping(read_info(run), is_observed, TOLD)
 
 
 class LeRobotReader:

@@ -6,54 +6,24 @@ Formats: LeRobotDataset v2.1 and v3.0 of https://github.com/huggingface/lerobot.
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from robo_rl.core.errors import DataError
+from robo_rl.data.columns.feature import PICTURES, Feature
 
 INFO_FILE = "meta/info.json"
+STATE, ACTION = "observation.state", "action"
+NEXT_SUCCESS, NEXT_REWARD = "next.success", "next.reward"
 VERSIONS = ("v2.1", "v3.0")
 NUMBERS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
-PICTURES = ("video", "image")
 INDEX_KEYS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 """Features of every dataset that are no measurements."""
 
 _MAX_ELEMENTS = 1 << 26
 _FIELD = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
-
-
-class Feature(BaseModel):
-    """One column of the dataset; other fields of the file are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    dtype: str
-    shape: tuple[int, ...]
-    names: Any = None
-
-    @property
-    def size(self) -> int:
-        """Return the number of elements of a row."""
-        return math.prod(self.shape)
-
-    @property
-    def is_picture(self) -> bool:
-        """Return whether its rows are images."""
-        return self.dtype in PICTURES
-
-    @property
-    def element_names(self) -> tuple[str, ...]:
-        """Return one name per element of a vector; empty where the file names none."""
-        names = self.names
-        if isinstance(names, dict):  # {"motors": ["shoulder_pan.pos", …]}
-            names = next(iter(names.values()), None)
-        if self.is_picture or not isinstance(names, list) or len(names) != self.size:
-            return ()
-        return tuple(map(str, names))
 
 
 class Info(BaseModel):
@@ -75,6 +45,19 @@ class Info(BaseModel):
     def is_v3(self) -> bool:
         """Return whether episodes share files."""
         return self.codebase_version == "v3.0"
+
+    @property
+    def rate_hz(self) -> float:
+        """Return the rate of the rows."""
+        return self.fps
+
+    @property
+    def about(self) -> str:
+        """Return a line about the dataset."""
+        return (
+            f"{self.codebase_version}, {self.total_episodes} episodes, {self.total_frames} rows,"
+            f" {self.fps:g} a second, robot_type {self.robot_type or 'not named'}"
+        )
 
     @property
     def measurements(self) -> dict[str, Feature]:

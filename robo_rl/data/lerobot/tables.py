@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import DataError, DeviceError
-from robo_rl.data.lerobot.info import Feature
+from robo_rl.data.columns.feature import Feature
 
 CLOCK_TOLERANCE_S = 1e-3
 """Largest distance of a row's time from that of its number; LeRobot's own is 1e-4 s in float32."""

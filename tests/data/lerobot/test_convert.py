@@ -16,7 +16,7 @@ from small_lerobot import HERE, JOINTS, MAPPING, TINY, convert
 
 from robo_rl.cli.main import main
 from robo_rl.core.errors import ConfigError, DataError, RoboRlError
-from robo_rl.data.lerobot.draft import draft_mapping
+from robo_rl.data.lerobot.importer import LeRobotConverter
 from robo_rl.data.store.verify import verify
 from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -91,7 +91,7 @@ def test_elements_may_be_chosen(tmp_path: Path):
 def test_a_draft_asks_for_what_the_dataset_does_not_say(tmp_path: Path, capsys):
     assert main(["data", "convert", str(TINY), "--from", "lerobot", "--explain"]) == 0
     text = capsys.readouterr().out
-    assert text == draft_mapping(TINY)
+    assert text == LeRobotConverter(LeRobotConverter.Config()).explain(TINY)
     drafted = yaml.safe_load(text)
     assert drafted["obs"]["state"]["units"] == ["deg"] * 5 + ["percent"]
     assert drafted["cameras"]["wrist_rgb"]["height"] == 48

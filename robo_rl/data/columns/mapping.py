@@ -1,7 +1,7 @@
-"""What a column of a LeRobot dataset means: units, names and cameras, said by a short YAML file.
+"""What columns of other software mean: units, names and cameras, said by a short YAML file.
 
-LeRobot's files hold numbers without units. A robot's own convention may be degrees, or percent of a
-gripper's range. Nothing is guessed: a mapping names the unit of every element.
+Files of LeRobot and robomimic hold numbers without units. A robot's own convention may be degrees,
+or percent of a gripper's range. Nothing is guessed: a mapping names the unit of every element.
 
 Shapes: L rows, n elements of an item.
 """
@@ -22,7 +22,7 @@ from robo_rl.core.errors import DataError
 from robo_rl.core.images import Crop
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.data.lerobot.info import Feature, Info
+from robo_rl.data.columns.feature import Columns, Feature
 
 UNITS = {
     "rad": (1.0, "rad"),
@@ -161,13 +161,20 @@ class Mapping(ConfigModel):
             raise ValueError(f"cameras: '{both[0]}' is an item of obs, too")
         return self
 
-    def obs_spec(self, info: Info) -> ObsSpec:
+    @property
+    def columns(self) -> set[str]:
+        """Return the columns that are read."""
+        told = [each for each in (self.success, self.rew) if isinstance(each, str) and each]
+        vectors = [each.source for each in (*self.obs.values(), self.act)]
+        return {*vectors, *(each.source for each in self.cameras.values()), *told}
+
+    def obs_spec(self, info: Columns) -> ObsSpec:
         """Return the spec of the observation."""
         sources = {**self.obs, **self.cameras}
         specs = {name: each.spec(info.features[each.source]) for name, each in sources.items()}
         return ObsSpec(items=specs)
 
-    def act_spec(self, info: Info) -> ActSpec:
+    def act_spec(self, info: Columns) -> ActSpec:
         """Return the spec of the action."""
         plain = self.act.spec(info.features[self.act.source])
         return ActSpec(
@@ -175,10 +182,10 @@ class Mapping(ConfigModel):
             low=self.act_low,
             high=self.act_high,
             reference=self.act_reference,
-            rate_hz=info.fps,
+            rate_hz=info.rate_hz,
         )
 
-    def check(self, info: Info) -> None:
+    def check(self, info: Columns) -> None:
         """Check that all columns exist and are of the right kind.
 
         Raises:
@@ -210,7 +217,7 @@ def read_mapping(file: str | Path) -> Mapping:
     return validate(compose(file), Mapping)
 
 
-def _feature(info: Info, item: str, source: str) -> Feature:
+def _feature(info: Columns, item: str, source: str) -> Feature:
     if source in info.features:
         return info.features[source]
     hint = did_you_mean(source, info.measurements)

@@ -1,0 +1,116 @@
+"""``robo-rl data convert --from hdf5``: converts robomimic, Minari and D4RL files to a dataset."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
+from robo_rl.core.images import crop_and_resize
+from robo_rl.data.columns.draft import draft_mapping
+from robo_rl.data.columns.mapping import Mapping, read_mapping
+from robo_rl.data.convert import Converted
+from robo_rl.data.hdf5.episodes import OBS, TERMINATED, TOLD, Layout, read_episodes, read_layout
+from robo_rl.data.store.zarr_store import ZarrStore
+
+
+class Hdf5Converter:
+    """Converts HDF5 files of other software.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Mapping of columns to items, and the rate of the rows.
+
+        Args:
+            mapping: YAML file of ``robo_rl.data.columns.mapping.Mapping``; ``--explain`` drafts it.
+            rate_hz: Rows per second, for a file that does not say it; 0 takes that of the file.
+        """
+
+        mapping: str = ""
+        rate_hz: float = Field(default=0.0, ge=0.0)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def convert(self, run: Path, out: Path) -> Converted:
+        """See ``Converter``.
+
+        Raises:
+            ConfigError: The mapping does not validate.
+        """
+        layout = self._layout(run)
+        if not self.cfg.mapping:
+            hint = f"`robo-rl data convert {run} --from hdf5 --explain` drafts one"
+            raise DataError("a mapping is needed: units are not in the dataset", hint=hint)
+        if out.exists():
+            raise DataError("is there already", where=out, hint="choose another --out")
+        mapping = read_mapping(self.cfg.mapping)
+        mapping.check(layout)
+        said = mapping.model_dump(mode="json")
+        meta = {"source": layout.kind, "robot": layout.robot_type or "", "mapping": said}
+        try:
+            store = ZarrStore.create(out, mapping.obs_spec(layout), mapping.act_spec(layout), meta)
+            for rows in read_episodes(run, layout, mapping.columns):
+                store.append(_episode(rows, layout, mapping))
+        except BaseException:
+            shutil.rmtree(out, ignore_errors=True)  # remove the incomplete dataset
+            raise
+        return Converted(len(store.episodes), store.num_rows, (f"{run}: {layout.about}",))
+
+    def recover(self, run: Path) -> list[Path]:
+        """See ``Converter``; there is nothing to recover."""
+        read_layout(run)
+        return []
+
+    def explain(self, run: Path) -> str:
+        """Return a draft of the mapping as YAML."""
+        return draft_mapping(read_layout(run), lambda column: column.startswith(OBS), TOLD)
+
+    def _layout(self, run: Path) -> Layout:
+        layout = read_layout(run)
+        rate = self.cfg.rate_hz or layout.rate_hz
+        if not rate:
+            raise DataError(
+                "does not say its rate", where=run, hint="set rate_hz=20, or what it is"
+            )
+        return replace(layout, rate_hz=rate)
+
+
+def _episode(rows: dict[str, Any], layout: Layout, mapping: Mapping) -> dict[str, Any]:
+    """Return an episode for ``ZarrStore.append``."""
+    length = len(rows[mapping.act.source])
+    obs = {
+        name: each.convert(rows[each.source], layout.features[each.source])
+        for name, each in mapping.obs.items()
+    }
+    for name, each in mapping.cameras.items():
+        shape = (3, each.height, each.width)
+        frames = (_channels_last(frame) for frame in rows[each.source])
+        obs[name] = np.stack([crop_and_resize(frame, shape, each.crop) for frame in frames])
+    last = np.zeros(length, dtype=np.bool_)
+    last[-1] = True
+    told = mapping.success
+    success = told if isinstance(told, bool) else bool(rows[told].any())
+    ended = bool(rows[TERMINATED][-1].any()) if TERMINATED in rows else success
+    rew = rows[mapping.rew].reshape(-1) if mapping.rew else np.zeros(length)
+    return {
+        "obs": obs,
+        "act": mapping.act.convert(rows[mapping.act.source], layout.features[mapping.act.source]),
+        "rew": rew.astype(np.float32),
+        "terminated": last & ended,
+        "truncated": last & (not ended),
+        "success": success,
+    }
+
+
+def _channels_last(frame: Any) -> Any:
+    return frame if frame.shape[2] in (1, 3) else frame.transpose(1, 2, 0)

@@ -1,0 +1,187 @@
+"""Episodes of HDF5 files in three layouts, as columns of one length.
+
+Shapes: L rows of an episode.
+
+Layouts: robomimic (``data/demo_0/{obs/…, actions, rewards, dones}``), Minari
+(``episode_0/{observations/…, actions, rewards, terminations, truncations}``, with one observation
+more than actions), D4RL (``observations, actions, rewards, terminals, timeouts`` of all episodes).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core.errors import DataError
+from robo_rl.data.columns.draft import Told
+from robo_rl.data.columns.feature import Feature
+from robo_rl.data.hdf5.files import arrays_of, feature_of, open_file, read_array
+
+ACTIONS, REWARDS, OBS, TERMINATED = "actions", "rewards", "obs/", "terminated"
+TOLD = Told(ACTIONS, "", REWARDS)
+_MINARI = {"terminations": TERMINATED, "truncations": "truncated"}
+_D4RL = {"terminals": TERMINATED, "timeouts": "truncated"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file holds; a ``Columns``.
+
+    Args:
+        kind: ``robomimic``, ``minari`` or ``d4rl``.
+        features: Column → its type and shape.
+        episodes: Name and number of rows of each episode.
+        rate_hz: Rows per second; 0 if the file does not say it.
+        robot_type: Robot, if the file names it.
+    """
+
+    kind: str
+    features: dict[str, Feature]
+    episodes: list[tuple[str, int]]
+    rate_hz: float
+    robot_type: str | None
+
+    @property
+    def measurements(self) -> dict[str, Feature]:
+        """All columns."""
+        return self.features
+
+    @property
+    def about(self) -> str:
+        """A line about the file."""
+        rows = sum(length for _, length in self.episodes)
+        rate = f"{self.rate_hz:g} a second" if self.rate_hz else "of an unknown rate"
+        robot = self.robot_type or "not named"
+        return f"{self.kind}, {len(self.episodes)} episodes, {rows} rows, {rate}, robot {robot}"
+
+
+def read_layout(path: Path) -> Layout:
+    """Find the layout of a file and the columns of its episodes.
+
+    Raises:
+        DataError: The file is damaged, has another layout or no episode.
+    """
+    with open_file(path) as file:
+        if "data" in file and any(name.startswith("demo_") for name in file["data"]):
+            return _robomimic(file, path)
+        if any(re.fullmatch(r"episode_\d+", name) for name in file):
+            return _minari(file, path)
+        if {"observations", ACTIONS, "terminals"} <= set(file):
+            return _d4rl(file, path)
+    raise DataError(
+        "has an unknown layout",
+        where=path,
+        expected="data/demo_0 (robomimic), episode_0 (Minari), or observations, actions and"
+        " terminals (D4RL)",
+    )
+
+
+def read_episodes(path: Path, layout: Layout, columns: set[str]) -> Iterator[dict[str, Any]]:
+    """Yield column → (L, …) of each episode, with the flag ``terminated`` of its last row.
+
+    Raises:
+        DataError: A column is missing, damaged or not finite, or has another number of rows.
+    """
+    with open_file(path) as file:
+        start = 0
+        for name, length in layout.episodes:
+            where = f"{path} {name}"
+            source = file["data"] if layout.kind == "robomimic" else file
+            arrays = _named(layout.kind, source if layout.kind == "d4rl" else source[name])
+            rows = slice(start, start + length) if layout.kind == "d4rl" else slice(0, length)
+            start += length
+            found: dict[str, NDArray[Any]] = {}
+            for column in sorted(columns | ({TERMINATED} & set(arrays))):
+                if column not in arrays:
+                    raise DataError("a column is missing", where=where, found=column)
+                found[column] = _rows(arrays[column], rows, length, f"{where} {column}")
+            yield found
+
+
+def _rows(array: Any, rows: slice, length: int, where: str) -> NDArray[Any]:
+    values = read_array(array, rows, where)
+    if len(values) != length:
+        raise DataError("another number of rows", where=where, expected=length, found=len(values))
+    return values.reshape(length, *(values.shape[1:] or (1,)))
+
+
+def _named(kind: str, group: Any) -> dict[str, Any]:
+    """Return column → array; names of columns are those of robomimic."""
+    arrays = arrays_of(group)
+    if kind == "robomimic":
+        renamed = {"dones": TERMINATED}
+        return {renamed.get(name, name): each for name, each in arrays.items()}
+    renamed = _MINARI if kind == "minari" else _D4RL
+    found: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if name == "observations":
+            found[f"{OBS}state"] = array
+        elif name.startswith("observations/"):
+            found[OBS + name.removeprefix("observations/").replace("/", "_")] = array
+        else:
+            found[renamed.get(name, name)] = array
+    return found
+
+
+def _robomimic(file: Any, path: Path) -> Layout:
+    data = file["data"]
+    names = sorted((n for n in data if n.startswith("demo_")), key=_number)
+    listed = [(name, _length(data[name], path, name)) for name in names]
+    told = _json(data.attrs.get("env_args"))
+    kwargs = told.get("env_kwargs", {}) if isinstance(told.get("env_kwargs"), dict) else {}
+    rate = kwargs.get("control_freq", 0.0)
+    robots: Any = kwargs.get("robots")
+    robot: Any = robots[0] if isinstance(robots, list) and robots else robots
+    features = {n: feature_of(a) for n, a in _named("robomimic", data[names[0]]).items()}
+    return Layout("robomimic", features, listed, _rate(rate), str(robot) if robot else None)
+
+
+def _minari(file: Any, path: Path) -> Layout:
+    names = sorted((n for n in file if re.fullmatch(r"episode_\d+", n)), key=_number)
+    listed = [(name, _length(file[name], path, name)) for name in names]
+    features = {n: feature_of(a) for n, a in _named("minari", file[names[0]]).items()}
+    return Layout("minari", features, listed, 0.0, None)
+
+
+def _d4rl(file: Any, path: Path) -> Layout:
+    rows = file[ACTIONS].shape[0]
+    over = np.asarray(file["terminals"][:]).astype(bool)
+    over |= np.asarray(file["timeouts"][:]).astype(bool) if "timeouts" in file else False
+    ends = np.flatnonzero(over) + 1
+    stops = [*ends.tolist(), *([rows] if not len(ends) or ends[-1] < rows else [])]
+    lengths = np.diff([0, *stops]).tolist()
+    if over.shape != (rows,) or not rows:
+        raise DataError("columns differ in length", where=path, expected=rows, found=over.shape)
+    listed = [(f"episode {number}", int(length)) for number, length in enumerate(lengths)]
+    arrays = {n: a for n, a in _named("d4rl", file).items() if a.shape[0] == rows}
+    return Layout("d4rl", {n: feature_of(a) for n, a in arrays.items()}, listed, 0.0, None)
+
+
+def _length(group: Any, path: Path, name: str) -> int:
+    if ACTIONS not in group or not group[ACTIONS].ndim or not group[ACTIONS].shape[0]:
+        raise DataError("an episode without actions", where=f"{path} {name}")
+    return int(group[ACTIONS].shape[0])
+
+
+def _number(name: str) -> int:
+    digits = name.rpartition("_")[2]
+    return int(digits) if digits.isdigit() else -1
+
+
+def _json(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _rate(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and 0.0 < value < 1e4 else 0.0

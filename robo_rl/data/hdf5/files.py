@@ -1,0 +1,82 @@
+"""Reading of HDF5 files that a user may be handed: arrays alone, checked before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core.errors import DataError, DeviceError
+from robo_rl.core.memory import demand_memory
+from robo_rl.data.columns.feature import Feature
+
+_KINDS = "biuf"
+"""Types of numbers: booleans, integers, floats. Other types are not read."""
+
+
+@contextmanager
+def open_file(path: Path, mode: str = "r") -> Generator[Any]:
+    """Open an HDF5 file.
+
+    Raises:
+        DataError: The file is missing or damaged, also while it is read.
+        DeviceError: h5py is not installed.
+    """
+    try:
+        import h5py
+    except ImportError:
+        hint = "pip install 'robo-rl[hdf5]'"
+        raise DeviceError("datasets in HDF5 need h5py", hint=hint) from None
+    try:
+        with h5py.File(path, mode) as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"unreadable: {reason[:200]}", where=path) from None
+
+
+def arrays_of(group: Any, prefix: str = "") -> dict[str, Any]:
+    """Return name → dataset of numbers of a group and of groups within it.
+
+    Links to other files are left out: a file that a user is handed reads nothing beside itself.
+    """
+    import h5py
+
+    found: dict[str, Any] = {}
+    for name in group:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            continue
+        item = group[name]
+        if isinstance(item, h5py.Group):
+            found |= arrays_of(item, f"{prefix}{name}/")
+        elif item.dtype.kind in _KINDS and item.ndim:
+            found[f"{prefix}{name}"] = item
+    return found
+
+
+def feature_of(array: Any) -> Feature:
+    """Return the type and shape of a row; uint8 with three axes is an image."""
+    shape = tuple(int(side) for side in array.shape[1:]) or (1,)
+    is_image = array.dtype == np.uint8 and len(shape) == 3
+    return Feature(dtype="image" if is_image else str(array.dtype), shape=shape)
+
+
+def read_array(array: Any, rows: slice, where: str) -> NDArray[Any]:
+    """Return rows of an array, finite.
+
+    Raises:
+        DataError: A value is not finite, or the array is damaged.
+        DeviceError: The rows do not fit the memory.
+    """
+    count = len(range(*rows.indices(array.shape[0])))
+    size = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+    demand_memory(count * size, where, "convert fewer episodes at a time")
+    values = np.asarray(array[rows])
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        raise DataError("is not finite", where=f"{where} row {int(np.flatnonzero(bad)[0])}")
+    return values

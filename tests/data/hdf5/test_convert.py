@@ -1,0 +1,229 @@
+"""HDF5 of robomimic, Minari and D4RL in, robomimic out; what is damaged or strange is one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+
+from robo_rl.cli.main import main
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.hdf5.converter import Hdf5Converter
+from robo_rl.data.hdf5.exporter import RobomimicExporter
+from robo_rl.data.store.verify import verify
+from robo_rl.data.store.zarr_store import ZarrStore
+
+LENGTHS = (5, 3)
+ARGS = {"env_name": "Lift", "env_kwargs": {"control_freq": 20, "robots": ["Panda"]}}
+MAPPING: dict[str, Any] = {
+    "obs": {"ee_pos": {"source": "obs/robot0_eef_pos", "units": ["m"]}},
+    "cameras": {"eye_rgb": {"source": "obs/agentview_image", "width": 16, "height": 16}},
+    "act": {"source": "actions", "units": ["1"]},
+    "act_reference": "delta",
+    "success": True,
+    "rew": "rewards",
+}
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def robomimic(path: Path) -> Path:
+    with h5py.File(path, "w") as file:
+        data = file.create_group("data")
+        data.attrs["env_args"] = json.dumps(ARGS)
+        for number, length in enumerate(LENGTHS):
+            demo = data.create_group(f"demo_{number}")
+            demo["actions"] = numbers(length, 7, seed=number)
+            demo["rewards"] = np.arange(length, dtype=np.float64)
+            demo["dones"] = (np.arange(length) == length - 1).astype(np.int64)
+            demo["states"] = numbers(length, 30)
+            demo["obs/robot0_eef_pos"] = numbers(length, 3, seed=9 + number)
+            images = np.random.default_rng(number).integers(0, 256, (length, 16, 16, 3))
+            demo["obs/agentview_image"] = images.astype(np.uint8)
+    return path
+
+
+def minari(path: Path) -> Path:
+    with h5py.File(path, "w") as file:
+        for number, length in enumerate(LENGTHS):
+            episode = file.create_group(f"episode_{number}")
+            episode["observations/pos"] = numbers(length + 1, 4, seed=number)
+            episode["actions"] = numbers(length, 2, seed=number)
+            episode["rewards"] = np.ones(length)
+            episode["terminations"] = np.arange(length) == (length - 1 if number else length)
+            episode["truncations"] = np.arange(length) == (length if number else length - 1)
+    return path
+
+
+def d4rl(path: Path) -> Path:
+    rows = sum(LENGTHS)
+    with h5py.File(path, "w") as file:
+        file["observations"], file["actions"] = numbers(rows, 4), numbers(rows, 2)
+        file["rewards"] = np.arange(rows, dtype=np.float32)
+        file["terminals"] = np.arange(rows) == LENGTHS[0] - 1
+        file["timeouts"] = np.arange(rows) == rows - 1
+        file["metadata/algorithm"] = "sac"
+    return path
+
+
+def convert(path: Path, out: Path, mapping: dict[str, Any], **cfg: Any) -> ZarrStore:
+    file = out.parent / "mapping.yaml"
+    file.write_text(yaml.safe_dump(mapping))
+    Hdf5Converter(Hdf5Converter.Config(mapping=str(file), **cfg)).convert(path, out)
+    return ZarrStore.open(out)
+
+
+def plain(source: str) -> dict[str, Any]:
+    own = {"state": {"source": source, "units": ["1"]}}
+    return {**MAPPING, "obs": own, "cameras": {}, "act_reference": "absolute", "success": False}
+
+
+def test_robomimic_is_read_as_it_is(tmp_path: Path):
+    store = convert(robomimic(tmp_path / "a.hdf5"), tmp_path / "data.zarr", MAPPING)
+    rows = store.read()
+    assert [record.length for record in store.episodes] == list(LENGTHS)
+    assert np.array_equal(rows["act"][:5], numbers(5, 7).astype(np.float32))
+    assert np.array_equal(rows["obs.ee_pos"][5:], numbers(3, 3, seed=10).astype(np.float32))
+    assert np.array_equal(rows["rew"], [0, 1, 2, 3, 4, 0, 1, 2])
+    with h5py.File(tmp_path / "a.hdf5") as file:
+        images = np.asarray(file["data/demo_1/obs/agentview_image"])
+    assert np.array_equal(rows["obs.eye_rgb"][5:], images.transpose(0, 3, 1, 2))
+    assert rows["terminated"].tolist() == [False] * 4 + [True, False, False, True]
+    assert store.act_spec.rate_hz == 20.0
+    assert store.act_spec.reference == "delta"
+    assert verify(store.path).ok
+
+
+@pytest.mark.parametrize("make", [minari, d4rl])
+def test_minari_and_d4rl_are_read_with_their_ends(tmp_path: Path, make):
+    mapping = plain("obs/pos" if make is minari else "obs/state")
+    store = convert(make(tmp_path / "a.hdf5"), tmp_path / "data.zarr", mapping, rate_hz=50.0)
+    rows = store.read()
+    assert [record.length for record in store.episodes] == list(LENGTHS)
+    first = rows["terminated"][4], rows["truncated"][4]
+    last = rows["terminated"][7], rows["truncated"][7]
+    ended, cut = (True, False), (False, True)
+    assert (first, last) == ((cut, ended) if make is minari else (ended, cut))
+    if make is minari:
+        assert np.array_equal(rows["obs.state"][:5], numbers(6, 4)[:5].astype(np.float32))
+
+
+def test_a_draft_names_the_columns(tmp_path: Path, capsys):
+    path = robomimic(tmp_path / "a.hdf5")
+    assert main(["data", "convert", str(path), "--from", "hdf5", "--explain"]) == 0
+    text = capsys.readouterr().out
+    assert "robomimic, 2 episodes, 8 rows, 20 a second, robot Panda" in text
+    drafted = yaml.safe_load(text)
+    assert set(drafted["obs"]) == {"robot0_eef_pos"}
+    assert drafted["cameras"]["agentview_image_rgb"]["width"] == 16
+    assert drafted["act"]["source"] == "actions"
+
+
+def test_what_is_exported_reads_back(tmp_path: Path):
+    store = convert(robomimic(tmp_path / "a.hdf5"), tmp_path / "data.zarr", MAPPING)
+    out = tmp_path / "b.hdf5"
+    assert RobomimicExporter(RobomimicExporter.Config()).export(store.path, out) == 2
+    with h5py.File(out) as file:
+        assert file["data"].attrs["total"] == 8
+        assert file["data/demo_0"].attrs["num_samples"] == 5
+        assert np.asarray(file["mask/success"]).tolist() == [b"demo_0", b"demo_1"]
+    back = {
+        **MAPPING,
+        "obs": {"ee_pos": {"source": "obs/ee_pos", "units": ["m"]}},
+        "cameras": {"eye_rgb": {"source": "obs/eye_rgb", "width": 16, "height": 16}},
+    }
+    again = convert(out, tmp_path / "again.zarr", back)
+    ours, theirs = store.read(), again.read()
+    assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
+    with pytest.raises(DataError, match="is there already"):
+        RobomimicExporter(RobomimicExporter.Config()).export(store.path, out)
+
+
+def with_nan(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        actions: Any = file["data/demo_1/actions"]
+        actions[2, 3] = np.nan
+
+
+def too_short(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        del file["data/demo_1/obs/robot0_eef_pos"]
+        file["data/demo_1/obs/robot0_eef_pos"] = np.zeros((2, 3))
+
+
+def without_column(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        del file["data/demo_1/obs/robot0_eef_pos"]
+
+
+def elsewhere(path: Path) -> None:
+    """A column that is a link to another file, such as a secret of whoever converts."""
+    other = path.with_name("other.hdf5")
+    with h5py.File(other, "w") as file:
+        file["x"] = np.zeros((3, 3))
+    with h5py.File(path, "a") as file:
+        del file["data/demo_1/obs/robot0_eef_pos"]
+        file["data/demo_1/obs/robot0_eef_pos"] = h5py.ExternalLink("other.hdf5", "/x")
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def nothing(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        del file["data"]
+
+
+DAMAGE = {
+    "NaN": (with_nan, "demo_1 actions row 2: is not finite"),
+    "short": (too_short, "another number of rows; expected 3, found 2"),
+    "missing": (without_column, "a column is missing; found obs/robot0_eef_pos"),
+    "link": (elsewhere, "a column is missing; found obs/robot0_eef_pos"),
+    "truncated": (truncated, "unreadable"),
+    "layout": (nothing, "has an unknown layout"),
+    "no file": (lambda path: path.unlink(), "unreadable"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_one_line_and_nothing_is_half_converted(tmp_path: Path, name: str):
+    path = robomimic(tmp_path / "a.hdf5")
+    harm, said = DAMAGE[name]
+    harm(path)
+    with pytest.raises(DataError) as caught:
+        convert(path, tmp_path / "data.zarr", MAPPING)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "data.zarr").exists()
+
+
+def test_a_rate_is_not_guessed(tmp_path: Path):
+    with pytest.raises(DataError, match=r"does not say its rate; set rate_hz"):
+        convert(minari(tmp_path / "a.hdf5"), tmp_path / "data.zarr", plain("obs/pos"))
+
+
+def test_an_export_that_fails_leaves_nothing(tmp_path: Path, monkeypatch):
+    obs = ObsSpec(items={"x": TensorSpec(shape=(1,))})
+    act = ActSpec(shape=(1,), rate_hz=10.0)
+    empty = ZarrStore.create(tmp_path / "empty.zarr", obs, act, {})
+    exporter = RobomimicExporter(RobomimicExporter.Config())
+    with pytest.raises(DataError, match="holds no episode"):
+        exporter.export(empty.path, tmp_path / "out.hdf5")
+    store = convert(robomimic(tmp_path / "a.hdf5"), tmp_path / "data.zarr", MAPPING)
+
+    def fails(*_: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(RobomimicExporter, "_write_episode", fails)
+    with pytest.raises(DataError, match="no space left"):
+        exporter.export(store.path, tmp_path / "out.hdf5")
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == []
