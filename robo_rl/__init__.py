@@ -109,8 +109,6 @@ if TYPE_CHECKING:
     )
     from robo_rl.core.stateful import (
         Stateful,
-    )
-    from robo_rl.core.trainable import (
         Trainable,
     )
     from robo_rl.critic.q import (
@@ -272,7 +270,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "yaw_to_quat",
     ),
     "robo_rl.core.stateful": (
-        "Stateful",
+        "Stateful", "Trainable",
     ),
     "robo_rl.api.task": (
         "Task", "DeltaTask", "Reset", "Expert", "Demonstrable", "Demonstration",
@@ -388,9 +386,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "robo_rl.algo.offline.base": (
         "OfflineAlgorithm", "OfflineInputs",
-    ),
-    "robo_rl.core.trainable": (
-        "Trainable",
     ),
 }
 # fmt: on

@@ -9,6 +9,7 @@ The methods ``state_dict`` and ``load_state_dict`` follow
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
@@ -119,3 +120,11 @@ def _holds_parts(part: Any) -> bool:
     if isinstance(part, dict):
         return any(_holds_parts(each) for each in cast("dict[Any, Any]", part).values())
     return hasattr(part, "load_state_dict") or hasattr(part, "set_state")
+
+
+class Trainable(Stateful, ABC):
+    """An object that is trained by gradient steps and resumed from its state."""
+
+    @abstractmethod
+    def step(self) -> dict[str, float]:
+        """Take one gradient step; return its metrics."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.policy_samples import EvaluablePolicy
-from robo_rl.core.trainable import Trainable
+from robo_rl.core.stateful import Trainable
 from robo_rl.data.replay import Replay
 from robo_rl.ope.fqe import Fqe, ValueEstimate
 from robo_rl.ope.resample import Resample

@@ -27,7 +27,7 @@ from robo_rl.algo.policy_samples import CachedPolicyActions, EvaluablePolicy, ac
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import make_generator
-from robo_rl.core.trainable import Trainable
+from robo_rl.core.stateful import Trainable
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.q_learner import QLearner
 from robo_rl.data.replay import Replay

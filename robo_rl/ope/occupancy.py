@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.trainable import Trainable
+from robo_rl.core.stateful import Trainable
 from robo_rl.nets.ensemble import MlpEnsemble
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.optim.out_of_bag_selection import OutOfBagBest

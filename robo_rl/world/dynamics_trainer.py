@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from robo_rl.core.trainable import Trainable
+from robo_rl.core.stateful import Trainable
 from robo_rl.data.transitions import mask_tail
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.optim.out_of_bag_selection import OutOfBagBest, out_of_bag_mask

@@ -13,7 +13,7 @@ from robo_rl.algo.base import Learner
 from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.trainable import Trainable
+from robo_rl.core.stateful import Trainable
 from robo_rl.data.replay import Replay
 from robo_rl.policy.base import DenoisingPolicy
 

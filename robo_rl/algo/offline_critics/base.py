@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.trainable import Trainable
+from robo_rl.core.stateful import Trainable
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.q_learner import QLearner

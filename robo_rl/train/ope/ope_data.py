@@ -15,7 +15,7 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.seeding import make_generator, seeded_initialization
-from robo_rl.core.trainable import Trainable
+from robo_rl.core.stateful import Trainable
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
 from robo_rl.ope.fqe import Fqe
