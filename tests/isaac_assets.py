@@ -74,7 +74,7 @@ def _resolve(spec: Any, flat: Any, layer: Any) -> None:
 def main(root: Path) -> None:
     import isaaclab
 
-    source = Path(isaaclab.__file__).parent / "source" / STAGE
+    source = Path(isaaclab.__file__ or "").parent / "source" / STAGE
     lab = root / LAB
     grid = "Environments/Grid/default_ground_plane_checker_v1/default_ground_plane.usda"
     write_ground(lab / grid)

@@ -15,7 +15,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 def available_bytes() -> int | None:
     """Return the memory that this process can still take, in bytes; None if it is unknown.
 
-    The limit of a container counts where it is lower than the machine's.
+    The limit of a container (cgroup v2) counts where it is lower than the machine's.
     """
     found = [each for each in (_of_machine(), _of_container()) if each is not None]
     return min(found) if found else None
@@ -53,7 +53,8 @@ def _of_machine() -> int | None:
 
 def _of_container() -> int | None:
     try:
-        limit, used = ((_CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
-        return int(limit) - int(used)
+        limit, used = (int((_CGROUP / f"memory.{name}").read_text()) for name in ("max", "current"))
+        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+        return limit - used + int(stat.get("inactive_file", 0))  # the cache of files gives way
     except (OSError, ValueError):  # no such limit: "max"
         return None

@@ -44,5 +44,6 @@ def embedded(policy: DenoisingPolicy, obs: dict[str, Tensor], leading: int) -> d
         policy.encode({name: value[start : start + _AT_ONCE] for name, value in flat.items()})
         for start in range(0, rows, _AT_ONCE)
     ]
-    found = torch.cat(parts) if parts else torch.zeros(0, policy.net.embed_dim)
-    return {EMBEDDING: F.layer_norm(found, found.shape[-1:]).reshape(*shape, 1, -1)}
+    width = policy.net.embed_dim
+    found = torch.cat(parts) if parts else torch.zeros(0, width, device=policy.device)
+    return {EMBEDDING: F.layer_norm(found, (width,)).reshape(*shape, 1, width)}

@@ -27,5 +27,6 @@ def critic_inputs(obs_spec: ObsSpec, sees: tuple[str, ...] = ()) -> ObsSpec:
             where="critic.sees",
             expected="items such as joint positions and the poses of objects",
             found=", ".join(found.image_names) or "an env of images alone",
+            hint="PPO's critic can read the policy's embedding: algo.critic_reads=embedding",
         )
     return found

@@ -32,7 +32,7 @@ from robo_rl.critic.q import QCritic
 from robo_rl.critic.q_learner import QLearner
 from robo_rl.data.replay import Replay
 from robo_rl.ope.resample import Resample
-from robo_rl.ope.time_aware import TimeAwareNormalizer, with_time_feature
+from robo_rl.ope.time_aware import ELAPSED, TimeAwareNormalizer, with_time_feature
 
 _LEAST = 4
 """Minimum number of members for a standard error."""
@@ -103,8 +103,9 @@ class Fqe(QLearner, Trainable):
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.replay, self.resample = replay, resample
         timed = TimeAwareNormalizer(policy.normalizer)
+        sees = (*cfg.critic.sees, ELAPSED) if cfg.critic.sees else ()
         critic = QCritic(
-            cfg.critic,
+            cfg.critic.model_copy(update={"sees": sees}),
             with_time_feature(policy.env_spec),
             policy.act_spec,
             obs_horizon=policy.obs_horizon,

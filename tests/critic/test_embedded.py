@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def test_embeddings_keep_their_rows_and_have_no_gradient():
     assert torch.allclose(found.flatten(0, 1)[:, 0].mean(dim=-1), torch.zeros(12), atol=1e-5)
     one = embedded(policy, {name: value[7:8] for name, value in obs.items()}, 1)[EMBEDDING]
     assert torch.allclose(one[0], found[1, 3], atol=1e-5)
+    none = {name: value[:0] for name, value in obs.items()}  # no episode ended in a rollout
+    assert embedded(policy, none, 1)[EMBEDDING].shape == (0, 1, policy.net.embed_dim)
 
 
 def test_a_world_of_images_alone_has_this_critic_and_no_other():
@@ -57,7 +60,12 @@ def test_ppo_learns_with_it():
     cfg = {"name": "ppo", "minibatch": 64, "warmup_updates": 1, "critic_reads": "embedding"}
     algo = component("algos").make(cfg).build(policy, world.NUM_ENVS, world.generator(cpu))
     eyes = [each.detach().clone() for each in policy.net.encoder.parameters()]
-    metrics = algo.update(world.make_block(policy, cpu))
+    block = world.make_block(policy, cpu)
+    nothing = {name: value[:0] for name, value in block.final_obs.items()}
+    algo.advantage_estimator.compute_advantages(
+        replace(block, ended=block.ended[:0], final_obs=nothing)
+    )
+    metrics = algo.update(block)
     assert metrics["value_loss"] > 0.0
     same = zip(eyes, policy.net.encoder.parameters(), strict=True)
     assert all(torch.equal(before, after) for before, after in same)  # the critic alone learnt

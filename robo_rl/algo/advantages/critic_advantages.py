@@ -210,7 +210,7 @@ class GaeEstimator(AdvantageEstimator):
         return self.critic({name: o.flatten(0, 1) for name, o in obs.items()}).view(steps, envs)
 
     def _fit(self, rollout: Rollout, returns: Tensor) -> dict[str, float]:
-        obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
+        obs = {name: rollout.rows(rollout.obs[name]) for name in self.critic.names}
         returns = rollout.rows(returns)
         with torch.no_grad():
             residual = returns - self.critic(obs)

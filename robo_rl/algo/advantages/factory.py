@@ -35,6 +35,8 @@ class AdvantageConfig(GaeConfig):
             raise ValueError(
                 "advantage 'monte_carlo': with group_size > 1 episodes are compared instead"
             )
+        if self.critic_reads == "embedding" and self.critic.sees:
+            raise ValueError("critic.sees: a critic of the policy's embedding reads that alone")
         if self.critic_lambda is not None and (self.group_size > 1 or self.advantage != "gae"):
             raise ValueError("critic_lambda: only advantage 'gae' has a critic")
         return self

@@ -313,7 +313,8 @@ def _demand_memory(cfg: Replay.Config, policy: DenoisingPolicy) -> None:
     if policy.device.type == "cpu":
         row = policy.obs_horizon * policy.env_spec.num_bytes
         hint = "lower algo.replay.capacity, or the size of the images"
-        demand_memory(cfg.capacity * row, f"a replay buffer of {cfg.capacity:,} rows", hint)
+        needed = 2 * cfg.capacity * row  # the table doubles by copying
+        demand_memory(needed, f"a replay buffer of {cfg.capacity:,} rows", hint)
 
 
 def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import NamedTuple
 
 from robo_rl.core.suggestions import as_array_name
 from robo_rl.data.columns.feature import Columns, Feature
+from robo_rl.data.columns.mapping import RANGES, UNITS
 
 _ASKED = "???  # true, false, or a column"
 
@@ -25,8 +27,8 @@ class Told(NamedTuple):
     rew: str
 
 
-_ROBOT_UNITS = {"so100": ("deg", "gripper"), "so101": ("deg", "gripper")}
-"""Start of ``robot_type`` → LeRobot's unit of its joints, and the element in percent."""
+_SO_ARMS = ("so100", "so101")
+"""Starts of ``robot_type`` of arms whose joints are in degrees or in shares of their range."""
 
 
 def draft_mapping(info: Columns, is_observed: Callable[[str], bool], told: Told) -> str:
@@ -38,8 +40,8 @@ def draft_mapping(info: Columns, is_observed: Callable[[str], bool], told: Told)
         told: Columns of the action and of outcomes.
     """
     lines = [
-        f"# {info.about}.",
-        "# Units of the file: rad, deg, m, cm, mm, 1 (none), percent. Every ??? needs a value.",
+        f"# {' '.join(info.about.split())}.",
+        f"# Units of the file: {', '.join((*UNITS, *RANGES))}. Every ??? needs a value.",
         "obs:",
     ]
     for key, feature in info.measurements.items():
@@ -49,7 +51,8 @@ def draft_mapping(info: Columns, is_observed: Callable[[str], bool], told: Told)
     lines += ["cameras:"] if cameras else []
     for key, feature in cameras.items():
         height, width = _sides(feature)
-        lines.append(f"  {_item(key)}_rgb: {{source: {key}, width: {width}, height: {height}}}")
+        sides = f"width: {width}, height: {height}"
+        lines.append(f"  {_item(key)}_rgb: {{source: {_text(key)}, {sides}}}")
     action = info.features.get(told.act)
     lines += ["act:", *_vector(info, told.act, action, indent=2)] if action else ["act: ???"]
     lines.append("act_reference: ???  # absolute targets, or delta from the last command")
@@ -60,28 +63,26 @@ def draft_mapping(info: Columns, is_observed: Callable[[str], bool], told: Told)
 
 
 def _vector(info: Columns, key: str, feature: Feature, indent: int) -> list[str]:
-    names, pad = feature.element_names, " " * indent
-    lines = [f"{pad}source: {key}"]
+    names, pad = [_text(name) for name in feature.element_names], " " * indent
+    lines = [f"{pad}source: {_text(key)}"]
     if names:
         lines.append(f"{pad}# elements: {', '.join(names)}")
-    unit, percent = _convention(info)
-    if unit and names:
-        units = ["percent" if name.startswith(percent) else unit for name in names]
-        lines.append(f"{pad}units: [{', '.join(units)}]  # LeRobot's convention, to be checked")
-        ranges = [
-            f"{n}: ['???', '???']" for n, u in zip(names, units, strict=True) if u == "percent"
-        ]
-        if ranges:
-            lines.append(f"{pad}percent_of: {{{', '.join(ranges)}}}  # rad at 0 and at 100 %")
+    if names and (info.robot_type or "").startswith(_SO_ARMS):
+        lines.append(f"{pad}# LeRobot records deg with use_degrees, else range_m100_100; grippers")
+        lines.append(f"{pad}# are in percent. Elements in shares of a range need range_of.")
+        grip = [name.startswith('"gripper') for name in names]
+        units = ", ".join("percent" if each else "'???'" for each in grip)
+        ranges = ", ".join(f"{n}: ['???', '???']" for n, g in zip(names, grip, strict=True) if g)
+        lines.append(f"{pad}units: [{units}]")
+        lines += [f"{pad}range_of: {{{ranges}}}  # rad at either end"] if ranges else []
     else:
         lines.append(f"{pad}units: ['???']  # one, or one of each element")
     return lines
 
 
-def _convention(info: Columns) -> tuple[str, str]:
-    robot = info.robot_type or ""
-    found = (each for start, each in _ROBOT_UNITS.items() if robot.startswith(start))
-    return next(found, ("", ""))
+def _text(text: str) -> str:
+    """Return text as YAML, whatever is in it."""
+    return json.dumps(text)
 
 
 def _item(key: str) -> str:

@@ -3,18 +3,18 @@
 Files of LeRobot and robomimic hold numbers without units. A robot's own convention may be degrees,
 or percent of a gripper's range. Nothing is guessed: a mapping names the unit of every element.
 
-Shapes: L rows, n elements of an item.
+Shapes: L rows of an episode.
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from robo_rl.config.compose import compose
 from robo_rl.config.models import ConfigModel, validate
@@ -23,18 +23,21 @@ from robo_rl.core.images import Crop
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.data.columns.feature import Columns, Feature
+from robo_rl.data.dataset import EXECUTED, INTERVENTION
 
 UNITS = {
-    "rad": (1.0, "rad"),
+    **{unit: (1.0, unit) for unit in ("rad", "m", "rad/s", "m/s", "N", "kg", "s", "1")},
     "deg": (math.pi / 180.0, "rad"),
-    "m": (1.0, "m"),
+    "deg/s": (math.pi / 180.0, "rad/s"),
     "cm": (0.01, "m"),
     "mm": (0.001, "m"),
-    "1": (1.0, "1"),
 }
-"""Unit of a file → (factor to SI, SI unit); ``percent`` needs a range."""
+"""Unit of a file → (factor to SI, SI unit)."""
 
-PERCENT = "percent"
+RANGES = {"percent": (0.0, 100.0), "range_m100_100": (-100.0, 100.0)}
+"""Unit of a file that is a share of a range → its values at the ends of the range."""
+
+Index = Annotated[int, Field(ge=0)]
 
 
 class Vector(ConfigModel):
@@ -42,58 +45,84 @@ class Vector(ConfigModel):
 
     source: str
     """Column, such as ``observation.state``."""
-    elements: tuple[int, ...] = ()
+    elements: tuple[Index, ...] = ()
     """Elements of the column; empty for all."""
     units: tuple[str, ...] = Field(min_length=1)
-    """Unit of each element in the file, or one for all: rad, deg, m, cm, mm, 1, percent."""
-    percent_of: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """Name of an element in percent → its values at 0 and at 100 %, in SI units."""
-    percent_unit: str = "rad"
-    """SI unit of the elements in percent."""
-    names: tuple[str, ...] = ()
-    """New names of the elements; empty for those of the file."""
+    """Unit of each element in the file, or one for all: a key of ``UNITS`` or of ``RANGES``."""
+    range_of: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """Name of an element in a unit of ``RANGES`` → its SI values at the ends of the range."""
+    range_unit: str = "rad"
+    """SI unit of these elements."""
+    names: tuple[str, ...] | None = None
+    """New names of the elements, empty for none; null takes those of the file."""
+    unit: str = ""
+    """SI unit of the item as its spec writes it; empty derives it from ``units``."""
+    shape: tuple[Index, ...] = ()
+    """Shape of the item; empty for a vector."""
+    frame: str = ""
+    """Reference frame of the item."""
+    low: tuple[float, ...] = ()
+    """Lower limits in SI units; empty for none."""
+    high: tuple[float, ...] = ()
+    """Upper limits in SI units; empty for none."""
 
     @model_validator(mode="after")
     def _units_exist(self) -> Self:
         for unit in self.units:
-            if unit not in (*UNITS, PERCENT):
-                raise ValueError(f"units: {did_you_mean(unit, (*UNITS, PERCENT))}")
+            if unit not in (*UNITS, *RANGES):
+                raise ValueError(f"units: {did_you_mean(unit, (*UNITS, *RANGES))}")
         return self
 
     def spec(self, feature: Feature) -> TensorSpec:
-        """Return the spec of the item."""
-        units = [self.percent_unit if u == PERCENT else UNITS[u][1] for u in self._units(feature)]
-        one = units[0] if len(set(units)) == 1 else ",".join(units)
-        return TensorSpec(shape=(len(units),), unit=one, names=self._named(feature))
-
-    def convert(self, values: NDArray[Any], feature: Feature) -> NDArray[np.float32]:
-        """Convert rows (L, size of the column) to SI units (L, n).
+        """Return the spec of the item.
 
         Raises:
-            DataError: An element in percent has no range.
+            DataError: Names, units, limits or shape do not fit the column.
+        """
+        units = [self.range_unit if u in RANGES else UNITS[u][1] for u in self._units(feature)]
+        one = self.unit or (units[0] if len(set(units)) == 1 else ",".join(units))
+        if "1" not in units and set(one.split(",")) != set(units):
+            raise self._unfit(f"unit '{one}' of elements in {', '.join(sorted(set(units)))}")
+        shape = self.shape or (len(units),)
+        if math.prod(shape) != len(units) or (len(shape) > 1 and "," in one):
+            raise self._unfit(f"shape {list(shape)} of {len(units)} elements")
+        names = self.names or () if len(shape) > 1 else self._named(feature)
+        try:
+            return TensorSpec(
+                shape=shape, unit=one, frame=self.frame, names=names, low=self.low, high=self.high
+            )
+        except ValidationError as error:
+            raise self._unfit(error.errors()[0]["msg"]) from None
+
+    def convert(self, values: NDArray[Any], feature: Feature) -> NDArray[np.float32]:
+        """Convert rows (L, size of the column) to SI units (L, *shape).
+
+        Raises:
+            DataError: An element that is a share of a range has no range.
         """
         chosen = values.reshape(len(values), -1)[:, list(self._elements(feature))]
-        out = chosen.astype(np.float64)
-        for column, unit in enumerate(self._units(feature)):
-            factor, shift = self._affine(column, unit, feature)
-            out[:, column] = out[:, column] * factor + shift
-        exact = chosen.dtype == np.float32 and set(self.units) <= {"rad", "m", "1"}
-        return chosen if exact else out.astype(np.float32)
+        maps = [self._affine(i, unit, feature) for i, unit in enumerate(self._units(feature))]
+        shape = len(values), *(self.shape or (len(maps),))
+        if chosen.dtype == np.float32 and set(maps) == {(1.0, 0.0)}:
+            return chosen.reshape(shape)
+        factors, shifts = np.array(maps).T
+        return (chosen.astype(np.float64) * factors + shifts).astype(np.float32).reshape(shape)
 
     def _affine(self, column: int, unit: str, feature: Feature) -> tuple[float, float]:
-        if unit != PERCENT:
+        """Return factor and shift of an element."""
+        if unit in UNITS:
             return UNITS[unit][0], 0.0
-        names = tuple(feature.element_names)
-        index = self._elements(feature)[column]
+        names, index = feature.element_names, self._elements(feature)[column]
         name = names[index] if names else str(index)
-        if name not in self.percent_of:
+        if name not in self.range_of:
             raise DataError(
-                f"element '{name}' is in percent, of an unknown range",
+                f"element '{name}' is a share of an unknown range",
                 where=f"mapping: {self.source}",
-                hint=f"set percent_of: {{{name}: [value at 0 %, value at 100 %]}}",
+                hint=f"set range_of: {{{name}: [SI value at one end, SI value at the other]}}",
             )
-        low, high = self.percent_of[name]
-        return (high - low) / 100.0, low
+        (low, high), (begin, end) = self.range_of[name], RANGES[unit]
+        factor = (high - low) / (end - begin)
+        return factor, low - factor * begin
 
     def _elements(self, feature: Feature) -> tuple[int, ...]:
         return self.elements or tuple(range(feature.size))
@@ -102,17 +131,19 @@ class Vector(ConfigModel):
         count = len(self._elements(feature))
         units = self.units * count if len(self.units) == 1 else self.units
         if len(units) != count:
-            raise DataError(
-                "units",
-                where=f"mapping: {self.source}",
-                expected=f"one, or {count}",
-                found=len(units),
-            )
+            expected = f"one, or {count}"
+            where = f"mapping: {self.source}"
+            raise DataError("units", where=where, expected=expected, found=len(units))
         return units
 
     def _named(self, feature: Feature) -> tuple[str, ...]:
+        if self.names is not None:
+            return self.names
         names = feature.element_names
-        return self.names or tuple(names[i] for i in self._elements(feature) if names)
+        return tuple(names[i] for i in self._elements(feature) if names)
+
+    def _unfit(self, reason: str) -> DataError:
+        return DataError(f"does not fit: {reason}", where=f"mapping: {self.source}")
 
 
 class Picture(ConfigModel):
@@ -141,17 +172,26 @@ class Mapping(ConfigModel):
     cameras: dict[str, Picture] = Field(default_factory=dict)
     """Item of images → its source."""
     act: Vector
-    """The action."""
-    act_reference: str = "absolute"
-    """``absolute`` or ``delta``, for all elements or by element."""
-    act_low: tuple[float, ...] = ()
-    """Lower limits of the action in SI units; empty for none."""
-    act_high: tuple[float, ...] = ()
-    """Upper limits of the action in SI units; empty for none."""
+    """The action; what a policy clones."""
+    act_reference: str
+    """``absolute`` or ``delta``, for all elements or by element, separated by commas."""
+    executed: Vector | None = None
+    """The executed action, where ``act`` is a label; null where they are one."""
+    intervention: str = ""
+    """Column of flags: whether a human commanded the row; empty for none."""
     success: bool | str
-    """Whether all episodes succeeded, or a column that says so."""
+    """Whether all episodes succeeded, or a column of flags."""
+    terminated: str = ""
+    """Column of flags; without it, an episode that succeeds terminates and others are cut."""
     rew: str = ""
     """Column of rewards; empty for zero."""
+
+    @model_validator(mode="after")
+    def _references_exist(self) -> Self:
+        for word in self.act_reference.split(","):
+            if word not in ("absolute", "delta"):
+                raise ValueError(f"act_reference: {did_you_mean(word, ('absolute', 'delta'))}")
+        return self
 
     @model_validator(mode="after")
     def _observes_something(self) -> Self:
@@ -162,11 +202,17 @@ class Mapping(ConfigModel):
         return self
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """Return the columns of flags."""
+        success = (self.success,) if isinstance(self.success, str) else ()
+        return tuple(name for name in (*success, self.terminated, self.intervention) if name)
+
+    @property
     def columns(self) -> set[str]:
         """Return the columns that are read."""
-        told = [each for each in (self.success, self.rew) if isinstance(each, str) and each]
-        vectors = [each.source for each in (*self.obs.values(), self.act)]
-        return {*vectors, *(each.source for each in self.cameras.values()), *told}
+        vectors = [*self.obs.values(), self.act, *([self.executed] if self.executed else [])]
+        sources = {each.source for each in (*vectors, *self.cameras.values())}
+        return sources | set(self.flags) | ({self.rew} if self.rew else set())
 
     def obs_spec(self, info: Columns) -> ObsSpec:
         """Return the spec of the observation."""
@@ -175,15 +221,25 @@ class Mapping(ConfigModel):
         return ObsSpec(items=specs)
 
     def act_spec(self, info: Columns) -> ActSpec:
-        """Return the spec of the action."""
-        plain = self.act.spec(info.features[self.act.source])
-        return ActSpec(
-            **plain.model_dump(exclude={"low", "high"}),
-            low=self.act_low,
-            high=self.act_high,
-            reference=self.act_reference,
-            rate_hz=info.rate_hz,
-        )
+        """Return the spec of the action.
+
+        Raises:
+            DataError: ``act_reference`` has a word too few or too many.
+        """
+        plain = self.act.spec(info.features[self.act.source]).model_dump()
+        try:
+            return ActSpec(**plain, reference=self.act_reference, rate_hz=info.rate_hz)
+        except ValidationError as error:
+            raise DataError(f"act: {error.errors()[0]['msg']}", where="mapping") from None
+
+    def store_columns(self, info: Columns) -> dict[str, TensorSpec]:
+        """Return the further columns of the dataset."""
+        found: dict[str, TensorSpec] = {}
+        if self.executed is not None:
+            found[EXECUTED] = self.act_spec(info)
+        if self.intervention:
+            found[INTERVENTION] = TensorSpec(shape=(), dtype="bool")
+        return found
 
     def check(self, info: Columns) -> None:
         """Check that all columns exist and are of the right kind.
@@ -192,6 +248,7 @@ class Mapping(ConfigModel):
             DataError: One is not; the message names the item and the nearest column.
         """
         vectors = {**{f"obs.{name}": each for name, each in self.obs.items()}, "act": self.act}
+        vectors |= {"executed": self.executed} if self.executed else {}
         for item, vector in vectors.items():
             feature = _feature(info, item, vector.source)
             if feature.is_picture or feature.dtype == "string":
@@ -203,9 +260,10 @@ class Mapping(ConfigModel):
         for name, picture in self.cameras.items():
             if not _feature(info, f"cameras.{name}", picture.source).is_picture:
                 raise DataError(f"cameras.{name}: '{picture.source}' is no camera", where="mapping")
-        for item, column in (("success", self.success), ("rew", self.rew)):
-            if isinstance(column, str) and column:
-                _feature(info, item, column)
+        for column in (*self.flags, *([self.rew] if self.rew else [])):
+            if _feature(info, column, column).size != 1:
+                raise DataError(f"'{column}' is not one number a row", where="mapping")
+        self.act_spec(info)
 
 
 def read_mapping(file: str | Path) -> Mapping:

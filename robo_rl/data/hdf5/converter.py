@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import crop_and_resize
 from robo_rl.data.columns.draft import draft_mapping
-from robo_rl.data.columns.mapping import Mapping, read_mapping
+from robo_rl.data.columns.episode import build_episode, built_beside
+from robo_rl.data.columns.mapping import Mapping, Picture, read_mapping
 from robo_rl.data.convert import Converted
 from robo_rl.data.hdf5.episodes import OBS, TERMINATED, TOLD, Layout, read_episodes, read_layout
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -51,19 +52,15 @@ class Hdf5Converter:
         if not self.cfg.mapping:
             hint = f"`robo-rl data convert {run} --from hdf5 --explain` drafts one"
             raise DataError("a mapping is needed: units are not in the dataset", hint=hint)
-        if out.exists():
-            raise DataError("is there already", where=out, hint="choose another --out")
         mapping = read_mapping(self.cfg.mapping)
         mapping.check(layout)
         said = mapping.model_dump(mode="json")
         meta = {"source": layout.kind, "robot": layout.robot_type or "", "mapping": said}
-        try:
-            store = ZarrStore.create(out, mapping.obs_spec(layout), mapping.act_spec(layout), meta)
-            for rows in read_episodes(run, layout, mapping.columns):
-                store.append(_episode(rows, layout, mapping))
-        except BaseException:
-            shutil.rmtree(out, ignore_errors=True)  # remove the incomplete dataset
-            raise
+        specs = mapping.obs_spec(layout), mapping.act_spec(layout)
+        with built_beside(out) as path:
+            store = ZarrStore.create(path, *specs, meta, columns=mapping.store_columns(layout))
+            for number, rows in enumerate(read_episodes(run, layout, mapping.columns)):
+                store.append(_episode(rows, layout, mapping, f"{run} episode {number}"))
         return Converted(len(store.episodes), store.num_rows, (f"{run}: {layout.about}",))
 
     def recover(self, run: Path) -> list[Path]:
@@ -85,31 +82,21 @@ class Hdf5Converter:
         return replace(layout, rate_hz=rate)
 
 
-def _episode(rows: dict[str, Any], layout: Layout, mapping: Mapping) -> dict[str, Any]:
+def _episode(
+    rows: dict[str, NDArray[Any]], layout: Layout, mapping: Mapping, where: str
+) -> dict[str, Any]:
     """Return an episode for ``ZarrStore.append``."""
-    length = len(rows[mapping.act.source])
-    obs = {
-        name: each.convert(rows[each.source], layout.features[each.source])
-        for name, each in mapping.obs.items()
-    }
-    for name, each in mapping.cameras.items():
-        shape = (3, each.height, each.width)
-        frames = (_channels_last(frame) for frame in rows[each.source])
-        obs[name] = np.stack([crop_and_resize(frame, shape, each.crop) for frame in frames])
-    last = np.zeros(length, dtype=np.bool_)
-    last[-1] = True
-    told = mapping.success
-    success = told if isinstance(told, bool) else bool(rows[told].any())
-    ended = bool(rows[TERMINATED][-1].any()) if TERMINATED in rows else success
-    rew = rows[mapping.rew].reshape(-1) if mapping.rew else np.zeros(length)
-    return {
-        "obs": obs,
-        "act": mapping.act.convert(rows[mapping.act.source], layout.features[mapping.act.source]),
-        "rew": rew.astype(np.float32),
-        "terminated": last & ended,
-        "truncated": last & (not ended),
-        "success": success,
-    }
+
+    def images(picture: Picture) -> NDArray[np.uint8]:
+        shape = (3, picture.height, picture.width)
+        frames = (_channels_last(frame) for frame in rows[picture.source])
+        return np.stack([crop_and_resize(frame, shape, picture.crop) for frame in frames])
+
+    ends = {} if mapping.terminated or TERMINATED not in rows else {"terminated": TERMINATED}
+    told = mapping.model_copy(update=ends)
+    return build_episode(
+        len(rows[mapping.act.source]), rows.__getitem__, images, layout, told, where
+    )
 
 
 def _channels_last(frame: Any) -> Any:

@@ -50,6 +50,9 @@ class RobomimicExporter:
             raise DataError("is there already", where=out, hint="choose another --out")
         if not store.episodes:
             raise DataError("holds no episode", where=source)
+        if store.schema.columns:
+            found = ", ".join(store.schema.columns)
+            raise DataError("columns that robomimic has no place for", where=source, found=found)
         partial = out.with_name(f".{out.name}.tmp")
         try:
             with open_file(partial, "w") as file:

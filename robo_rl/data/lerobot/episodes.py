@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from robo_rl.core.errors import DataError
 from robo_rl.data.lerobot.info import Info, file_of
 from robo_rl.data.lerobot.tables import read_table
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class VideoPart(NamedTuple):
@@ -49,7 +53,8 @@ def read_episodes(root: Path, info: Info) -> list[EpisodeEntry]:
     """
     listed = list(_of_v3(root, info) if info.is_v3 else _of_v21(root, info))
     listed.sort(key=lambda each: each.number)
-    if [each.number for each in listed] != list(range(info.total_episodes)):
+    numbers = [each.number for each in listed]
+    if len(listed) != info.total_episodes or numbers != list(range(len(listed))):
         raise DataError(
             "the list of episodes does not fit meta/info.json",
             where=root,
@@ -66,61 +71,84 @@ def read_episodes(root: Path, info: Info) -> list[EpisodeEntry]:
     return listed
 
 
+class _Row(BaseModel):
+    """What both versions say of an episode."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    episode_index: int = Field(ge=0, le=1 << 32)
+    length: int = Field(ge=1, le=1 << 32)
+    tasks: list[str] | None
+
+
+class _Place(BaseModel):
+    """A file of version 3.0."""
+
+    chunk_index: int = Field(ge=0, le=1 << 32)
+    file_index: int = Field(ge=0, le=1 << 32)
+    from_timestamp: float = Field(default=0.0, ge=0.0, le=1e9)
+
+
 def _of_v3(root: Path, info: Info) -> Iterator[EpisodeEntry]:
     cameras = [key for key, each in info.features.items() if each.dtype == "video"]
     columns = ["episode_index", "length", "tasks", "data/chunk_index", "data/file_index"]
-    parts = ("chunk_index", "file_index", "from_timestamp")
-    columns += [f"videos/{key}/{part}" for key in cameras for part in parts]
+    columns += [f"videos/{key}/{part}" for key in cameras for part in _Place.model_fields]
     for file in sorted((root / "meta/episodes").glob("chunk-*/file-*.parquet")):
-        for row in read_table(file, columns).to_pylist():
-            videos = {key: _video(root, info, key, row) for key in cameras}
-            place = {
-                "chunk_index": row["data/chunk_index"],
-                "file_index": row["data/file_index"],
-            }
-            rows = file_of(root, info.data_path, **place)
-            yield _entry(file, row, rows, videos)
-
-
-def _video(root: Path, info: Info, key: str, row: dict[str, Any]) -> VideoPart:
-    place = {part: row[f"videos/{key}/{part}"] for part in ("chunk_index", "file_index")}
-    file = file_of(root, info.video_path or "", video_key=key, **place)
-    return VideoPart(file, float(row[f"videos/{key}/from_timestamp"]))
+        for number, row in enumerate(read_table(file, columns).to_pylist()):
+            where = f"{file} row {number}"
+            entry = _checked(_Row, row, where)
+            place = _checked(_Place, _under("data/", row), where)
+            videos: dict[str, VideoPart] = {}
+            for key in cameras:
+                seen = _checked(_Place, _under(f"videos/{key}/", row), where)
+                video = _file(root, info.video_path or "", seen, key)
+                videos[key] = VideoPart(video, seen.from_timestamp)
+            yield _entry(entry, _file(root, info.data_path, place), videos)
 
 
 def _of_v21(root: Path, info: Info) -> Iterator[EpisodeEntry]:
     cameras = [key for key, each in info.features.items() if each.dtype == "video"]
-    file = root / "meta/episodes.jsonl"
-    for row in _lines(file):
-        number = int(row["episode_index"])
+    for where, row in _lines(root / "meta/episodes.jsonl"):
+        entry = _checked(_Row, row, where)
+        number = entry.episode_index
         place = {"episode_chunk": number // info.chunks_size, "episode_index": number}
-        rows = file_of(root, info.data_path, **place)
         videos = {
             key: VideoPart(file_of(root, info.video_path or "", video_key=key, **place), 0.0)
             for key in cameras
         }
-        yield _entry(file, row, rows, videos)
+        yield _entry(entry, file_of(root, info.data_path, **place), videos)
 
 
-def _entry(
-    file: Path, row: dict[str, Any], rows: Path, videos: dict[str, VideoPart]
-) -> EpisodeEntry:
-    number, length = int(row["episode_index"]), int(row["length"])
-    if length < 1 or number < 0:
-        raise DataError("an episode without rows", where=file, found=f"episode {number}")
-    return EpisodeEntry(number, length, tuple(map(str, row["tasks"] or ())), rows, videos)
+def _entry(row: _Row, rows: Path, videos: dict[str, VideoPart]) -> EpisodeEntry:
+    return EpisodeEntry(row.episode_index, row.length, tuple(row.tasks or ()), rows, videos)
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
+def _file(root: Path, template: str, place: _Place, key: str = "") -> Path:
+    chunk, file = place.chunk_index, place.file_index
+    return file_of(root, template, chunk_index=chunk, file_index=file, video_key=key)
+
+
+def _under(prefix: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {key.removeprefix(prefix): each for key, each in row.items() if key.startswith(prefix)}
+
+
+def _checked(model: type[_Model], row: Any, where: str) -> _Model:
+    try:
+        return model.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "row"
+        raise DataError(f"{field}: {first['msg']}", where=where) from None
+
+
+def _lines(file: Path) -> Iterator[tuple[str, Any]]:
+    """Yield place and content of each JSON line."""
     try:
         text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"unreadable: {error.strerror or error}", where=file) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"unreadable: {error}", where=file) from None
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            row = json.loads(line)
-            if not {"episode_index", "length", "tasks"} <= set(row):
-                raise ValueError("episode_index, length and tasks are needed")
-        except (ValueError, TypeError) as error:
+            yield f"{file}:{number}", json.loads(line)
+        except (ValueError, RecursionError) as error:
             raise DataError(f"damaged line: {error}", where=f"{file}:{number}") from None
-        yield row

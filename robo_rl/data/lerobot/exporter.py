@@ -21,6 +21,8 @@ from robo_rl.core.atomic_files import staged_directory
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import channels_first
 from robo_rl.core.spec import TensorSpec
+from robo_rl.data.columns.mapping import UNITS
+from robo_rl.data.dataset import EXECUTED, INTERVENTION
 from robo_rl.data.lerobot.info import ACTION, NEXT_REWARD, NEXT_SUCCESS, STATE
 from robo_rl.data.lerobot.statistics import column_stats, image_stats
 from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
@@ -28,6 +30,7 @@ from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
 
 IMAGES = "observation.images."
+NEXT_TERMINATED, EXECUTED_ACTION = "next.terminated", "executed_action"
 MAPPING_FILE = "meta/robo_rl.yaml"
 """The mapping that reads the dataset back."""
 
@@ -70,6 +73,8 @@ class LeRobotExporter:
             raise DataError("is there already", where=out, hint="choose another --out")
         if not store.episodes:
             raise DataError("holds no episode", where=source)
+        if unknown := sorted(set(store.schema.columns) - {EXECUTED, INTERVENTION}):
+            raise DataError("columns that LeRobot has no place for", where=source, found=unknown)
         with staged_directory(out) as stage:
             writer = DatasetWriter(stage, self._info(store), self.cfg.codec, self.cfg.crf)
             for record in store.episodes:
@@ -89,6 +94,11 @@ class LeRobotExporter:
         done = np.zeros((record.length, 1), dtype=np.bool_)
         done[-1] = True
         columns["next.done"], columns[NEXT_SUCCESS] = done, done & record.success
+        columns[NEXT_TERMINATED] = rows["terminated"][:, None]
+        if EXECUTED in rows:
+            columns[EXECUTED_ACTION] = rows[EXECUTED].astype(np.float32)
+        if INTERVENTION in rows:
+            columns[INTERVENTION] = rows[INTERVENTION][:, None]
         images = {
             IMAGES + name: _channels_last(rows[f"obs.{name}"], store.obs_spec.items[name])
             for name in store.obs_spec.image_names
@@ -108,7 +118,11 @@ class LeRobotExporter:
         if vectors:
             names = [each for name, spec in vectors for each in _names(spec, name)]
             features[STATE] = _vector(len(names), names)
-        for key, dtype in ((NEXT_REWARD, "float32"), ("next.done", "bool"), (NEXT_SUCCESS, "bool")):
+        if EXECUTED in store.schema.columns:
+            features[EXECUTED_ACTION] = features[ACTION]
+        flags = ["next.done", NEXT_SUCCESS, NEXT_TERMINATED]
+        flags += [INTERVENTION] if INTERVENTION in store.schema.columns else []
+        for key, dtype in ((NEXT_REWARD, "float32"), *((flag, "bool") for flag in flags)):
             features[key] = {"dtype": dtype, "shape": [1], "names": None}
         for name in store.obs_spec.image_names:
             features[IMAGES + name] = _camera(store.obs_spec.items[name], self.cfg, store)
@@ -125,7 +139,7 @@ class LeRobotExporter:
         for name in store.obs_spec.vector_names:
             spec = store.obs_spec.items[name]
             elements = list(range(start, start + spec.size))
-            obs[name] = {"source": STATE, "elements": elements, **_units(spec)}
+            obs[name] = {"source": STATE, "elements": elements, **_said(spec)}
             start += spec.size
         cameras = {
             name: {"source": IMAGES + name, "width": width, "height": height}
@@ -133,14 +147,18 @@ class LeRobotExporter:
             for height, width in [_sides(store.obs_spec.items[name])]
         }
         act = store.act_spec
-        limits = {"act_low": list(act.low), "act_high": list(act.high)} if act.low else {}
+        told = {"source": EXECUTED_ACTION, **_said(act)}
+        executed = {"executed": told} if EXECUTED in store.schema.columns else {}
+        human = {"intervention": INTERVENTION} if INTERVENTION in store.schema.columns else {}
         return {
             "obs": obs,
             "cameras": cameras,
-            "act": {"source": ACTION, **_units(act)},
+            "act": {"source": ACTION, **_said(act)},
             "act_reference": act.reference,
-            **limits,
+            **executed,
+            **human,
             "success": NEXT_SUCCESS,
+            "terminated": NEXT_TERMINATED,
             "rew": NEXT_REWARD,
         }
 
@@ -151,9 +169,13 @@ def _names(spec: TensorSpec, item: str) -> list[str]:
     return [f"{item}.{number}" for number in range(spec.size)]
 
 
-def _units(spec: TensorSpec) -> dict[str, Any]:
-    units = [u if u in ("rad", "m") else "1" for u in spec.unit.split(",")]
-    return {"units": units, **({"names": list(spec.names)} if spec.names else {})}
+def _said(spec: TensorSpec) -> dict[str, Any]:
+    """Return what a mapping says of a spec, so that it reads back as it is."""
+    units = [u if u in UNITS else "1" for u in spec.unit.split(",")]
+    shape = {} if len(spec.shape) == 1 else {"shape": list(spec.shape)}
+    told = {"unit": spec.unit, "frame": spec.frame, "low": spec.low, "high": spec.high}
+    kept = {key: list(v) if isinstance(v, tuple) else v for key, v in told.items() if v}
+    return {"units": units, "names": list(spec.names), **shape, **kept}
 
 
 def _vector(size: int, names: list[str]) -> dict[str, Any]:
@@ -190,9 +212,10 @@ def _channels_last(images: NDArray[np.uint8], spec: TensorSpec) -> NDArray[np.ui
     return np.repeat(last, 3, axis=3) if last.shape[3] == 1 else last
 
 
-def _sample(images: NDArray[np.uint8], most: int = 100) -> NDArray[np.uint8]:
-    step = max(1, len(images) // most)
-    return images[::step]
+def _sample(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return at most 100 frames with at most some 150 × 150 pixels, for statistics."""
+    steps = [-(-size // most) for size, most in zip(images.shape[:3], (100, 150, 150), strict=True)]
+    return images[:: steps[0], :: steps[1], :: steps[2]]
 
 
 def _whole(rate_hz: float) -> float | int:

@@ -5,7 +5,6 @@ Shapes: L rows of an episode.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import crop_and_resize
 from robo_rl.data.columns.draft import Told, draft_mapping
+from robo_rl.data.columns.episode import build_episode, built_beside
 from robo_rl.data.columns.mapping import Mapping, Picture, read_mapping
 from robo_rl.data.convert import Converted
 from robo_rl.data.lerobot.episodes import EpisodeEntry, read_episodes
@@ -64,20 +64,16 @@ class LeRobotConverter:
         if not self.cfg.mapping:
             hint = f"`robo-rl data convert {run} --from lerobot --explain` drafts one"
             raise DataError("a mapping is needed: units are not in the dataset", hint=hint)
-        if out.exists():
-            raise DataError("is there already", where=out, hint="choose another --out")
         mapping = read_mapping(self.cfg.mapping)
         mapping.check(info)
         reader = LeRobotReader(run, info, mapping)
         said = mapping.model_dump(mode="json")
         meta = {"source": "lerobot", "robot": info.robot_type or "", "mapping": said}
-        try:
-            store = ZarrStore.create(out, mapping.obs_spec(info), mapping.act_spec(info), meta)
+        specs = mapping.obs_spec(info), mapping.act_spec(info)
+        with built_beside(out) as path:
+            store = ZarrStore.create(path, *specs, meta, columns=mapping.store_columns(info))
             for block in reader.blocks(_EPISODES_AT_ONCE):
                 store.extend(block)
-        except BaseException:
-            shutil.rmtree(out, ignore_errors=True)  # remove the incomplete dataset
-            raise
         note = f"{run}: {info.codebase_version}, {info.fps:g} rows a second"
         return Converted(len(store.episodes), store.num_rows, (note,))
 
@@ -106,12 +102,9 @@ class LeRobotReader:
     def __init__(self, root: Path, info: Info, mapping: Mapping) -> None:
         self.root, self.info, self.mapping = root, info, mapping
         self.episodes = read_episodes(root, info)
-        pictures = [m.source for m in mapping.cameras.values()]
-        stored = [key for key in pictures if info.features[key].dtype == "image"]
-        vectors = [*(each.source for each in mapping.obs.values()), mapping.act.source]
-        told = [c for c in (mapping.success, mapping.rew) if isinstance(c, str) and c]
-        clock = ["timestamp", "frame_index", "episode_index"]
-        self._columns = list(dict.fromkeys([*clock, *vectors, *stored, *told]))
+        stored = {key for key in mapping.columns if info.features[key].dtype != "video"}
+        clock = ("timestamp", "frame_index", "episode_index")
+        self._columns = list(dict.fromkeys([*clock, *sorted(stored)]))
         self._table = lru_cache(maxsize=2)(lambda file: read_table(file, self._columns))
 
     def blocks(self, size: int) -> Iterator[list[dict[str, Any]]]:
@@ -125,42 +118,18 @@ class LeRobotReader:
 
     def read(self, entry: EpisodeEntry) -> dict[str, Any]:
         """Return one episode; see ``blocks``."""
-        file, mapping = entry.rows, self.mapping
+        file = entry.rows
         rows = episode_rows(self._table(file), entry.number, entry.length, file)
         check_clock(rows, self.info.fps, file)
-        obs: dict[str, NDArray[Any]] = {
-            name: each.convert(self._numbers(rows, each.source, file), self._feature(each.source))
-            for name, each in mapping.obs.items()
-        }
-        for name, picture in mapping.cameras.items():
-            obs[name] = self._pictures(rows, entry, picture)
-        act = mapping.act.convert(
-            self._numbers(rows, mapping.act.source, file), self._feature(mapping.act.source)
+        episode = build_episode(
+            entry.length,
+            lambda key: numbers(rows, key, self.info.features[key], file),
+            lambda picture: self._pictures(rows, entry, picture),
+            self.info,
+            self.mapping,
+            f"{file} episode {entry.number}",
         )
-        last = np.zeros(entry.length, dtype=np.bool_)
-        last[-1] = True
-        success = self._success(rows, file)
-        return {
-            "obs": obs,
-            "act": act,
-            "rew": self._rewards(rows, entry, file),
-            "terminated": last & success,
-            "truncated": last & (not success),
-            "success": success,
-            "meta": {"tasks": list(entry.tasks)},
-        }
-
-    def _success(self, rows: Any, file: Path) -> bool:
-        told = self.mapping.success
-        return told if isinstance(told, bool) else bool(self._numbers(rows, told, file).any())
-
-    def _rewards(self, rows: Any, entry: EpisodeEntry, file: Path) -> NDArray[np.float32]:
-        if not self.mapping.rew:
-            return np.zeros(entry.length, dtype=np.float32)
-        return self._numbers(rows, self.mapping.rew, file).reshape(-1).astype(np.float32)
-
-    def _numbers(self, rows: Any, key: str, file: Path) -> NDArray[Any]:
-        return numbers(rows, key, self._feature(key), file)
+        return {**episode, "meta": {"tasks": list(entry.tasks)}}
 
     def _pictures(self, rows: Any, entry: EpisodeEntry, picture: Picture) -> NDArray[np.uint8]:
         """Return the images (L, 3, height, width) of a camera."""
@@ -175,6 +144,3 @@ class LeRobotReader:
         else:
             for number, data in enumerate(pictures(rows, key)):
                 yield decode_picture(data, f"{entry.rows} {key} row {number}")
-
-    def _feature(self, key: str) -> Any:
-        return self.info.features[key]

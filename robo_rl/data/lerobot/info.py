@@ -84,7 +84,7 @@ def read_info(root: Path) -> Info:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise DataError(f"{field}: {first['msg']}", where=file) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"unreadable: {error}", where=file) from None
     if info.codebase_version not in VERSIONS:
         raise DataError(
@@ -113,11 +113,23 @@ def file_of(root: Path, template: str, **fields: int | str) -> Path:
         return f"{int(fields[name]):0{width}d}" if width else str(fields[name])
 
     text = _FIELD.sub(filled, template)
-    path = root / text
-    inside = path.resolve().is_relative_to(root.resolve())
-    if not inside or "{" in text or Path(text).is_absolute():
-        raise DataError("a path leads out of the dataset", where=root / INFO_FILE, found=template)
-    return path
+    inside = ".." not in Path(text).parts and not Path(text).is_absolute() and "\0" not in text
+    if inside and "{" not in text and _stays(root, root / text):
+        return root / text
+    raise DataError("a path leads out of the dataset", where=root / INFO_FILE, found=template)
+
+
+def _stays(root: Path, path: Path) -> bool:
+    """Return whether links of a path stay in the dataset, or in the cache that it is a part of.
+
+    Hugging Face's cache keeps ``snapshots/REVISION`` as links to ``blobs`` beside ``snapshots``.
+    """
+    home = root.resolve()
+    allowed = [home]
+    if home.parent.name == "snapshots":
+        allowed.append(home.parents[1] / "blobs")
+    found = path.resolve()
+    return any(found.is_relative_to(each) for each in allowed)
 
 
 def _check_feature(file: Path, key: str, feature: Feature) -> None:

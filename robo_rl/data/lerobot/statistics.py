@@ -51,12 +51,9 @@ def merged_stats(parts: Sequence[Mapping[str, NDArray[Any]]]) -> Stats:
         return (weight * stacked).sum(axis=0)
 
     mean = over("mean")
-    spread = [
-        {"count": part["count"], "square": part["std"] ** 2 + (part["mean"] - mean) ** 2}
-        for part in parts
-    ]
+    spread = [part["std"] ** 2 + (part["mean"] - mean) ** 2 for part in parts]
     weight = counts / counts.sum()
-    var = sum(w * each["square"] for w, each in zip(weight, spread, strict=True))
+    var = sum(w * each for w, each in zip(weight, spread, strict=True))
     return {
         "min": np.min([part["min"] for part in parts], axis=0),
         "max": np.max([part["max"] for part in parts], axis=0),

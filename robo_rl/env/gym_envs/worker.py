@@ -254,6 +254,12 @@ def _make(request: EnvRequest) -> Any:
 
 def _interface(env: Any, request: EnvRequest) -> EnvInterface:
     obs, limits = _obs_fields(env.observation_space)
+    if taken := {view.item for view in request.cameras} & set(obs):
+        raise ConfigError(
+            f"two items of the observation are called '{min(taken)}'",
+            where="cameras",
+            hint="give the camera another obs",
+        )
     obs |= {view.item: ((3, view.height, view.width), "uint8") for view in request.cameras}
     act = _float_box(env.action_space)
     steps = request.max_episode_steps or env.spec.max_episode_steps

@@ -88,7 +88,8 @@ def free_bytes(device: torch.device) -> int:
     """Return the memory that is available now, in bytes."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return available_bytes() or 2**62  # the limit is unknown
+    there = available_bytes()
+    return 2**62 if there is None else there
 
 
 def _bytes(record: Any) -> int:

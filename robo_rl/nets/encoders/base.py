@@ -7,6 +7,7 @@ images, (C, h, w) an image. Vectors arrive in network units, images as uint8.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -15,6 +16,9 @@ from torch import Tensor, nn
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.images import channels_first
 from robo_rl.core.spec import ObsSpec
+
+FRAMES_AT_ONCE = 1024
+"""Frames that are encoded at once without a gradient."""
 
 
 class ObsFeatures(NamedTuple):
@@ -123,15 +127,30 @@ class ImageEncoder(ObsEncoder):
         frames = images.flatten(0, 1)
         if not self.is_channels_first[name]:
             frames = frames.permute(0, 3, 1, 2)
+        found = torch.cat([self._encode(name, part, features) for part in _parts(frames)])
+        width = images.shape[1] * found.shape[-1]
+        return found.to(features.vectors).reshape(images.shape[0], width)
+
+    def _encode(self, name: str, frames: Tensor, features: ObsFeatures) -> Tensor:
+        """Map frames (N, C, h, w) uint8 to (N, width)."""
         scaled = frames.to(features.vectors.dtype) * (2.0 / 255.0) - 1.0
-        found = self._backbone_of(name)(scaled)
-        return found.to(features.vectors).reshape(images.shape[0], -1)
+        return self._backbone_of(name)(scaled)
 
     def _backbone_of(self, name: str) -> nn.Module:
         return self.backbones[self.cameras[0] if self.shared else name]
 
     def _width(self, name: str, shape: tuple[int, int, int]) -> int:
         return self._backbone_of(name)(torch.zeros(1, *shape)).shape[-1]
+
+
+def _parts(frames: Tensor) -> Sequence[Tensor]:
+    """Return frames in parts whose activations fit the memory; a gradient needs them all at once.
+
+    An exported graph has any number of rows, and takes them at once.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return [frames]
+    return frames.split(FRAMES_AT_ONCE)
 
 
 def image_shape(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:

@@ -14,9 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec
 from robo_rl.nets.encoders.base import ImageEncoder
 from robo_rl.nets.encoders.spatial_softmax import SpatialSoftmax
+
+SMALLEST = 33
+"""Side of the smallest image whose last map has two places along it, in pixels."""
 
 BLOCKS = 2
 """Residual blocks of each of the four stages."""
@@ -54,7 +58,11 @@ class ResNetEncoder(ImageEncoder):
         super().__init__(cfg, obs_spec, obs_horizon)
 
     def backbone(self, cfg: Config, shape: tuple[int, int, int]) -> nn.Module:
-        """Return a module from images (N, C, h, w) in [-1, 1] to (N, width)."""
+        """Return a module from images (N, C, h, w) in [-1, 1] to (N, width).
+
+        Raises:
+            ConfigError: The image is so small that a side of the last map is one place.
+        """
         first = cfg.channels[0]
         layers: list[nn.Module] = [
             nn.Conv2d(shape[0], first, 7, 2, 3, bias=False),
@@ -68,6 +76,13 @@ class ResNetEncoder(ImageEncoder):
                 stride = 2 if stage and not block else 1
                 layers.append(ResidualBlock(fan_in, channels, stride, cfg.groups))
                 fan_in = channels
+        if min(shape[1:]) < SMALLEST:
+            raise ConfigError(
+                "images are too small for the encoder 'resnet18'",
+                where="env.cameras",
+                expected=f"sides of at least {SMALLEST} pixels",
+                found=f"{shape[2]} × {shape[1]}",
+            )
         body = nn.Sequential(*layers)
         height, width = body(torch.zeros(1, *shape)).shape[-2:]
         return nn.Sequential(

@@ -1,8 +1,8 @@
 """Checks with a stand-in policy whether an algorithm accepts a policy, before data is made.
 
 An algorithm's requirements (random steps, learnt noise, a fully trained chain) must not depend on
-the observations. So the stand-in observes one number, and one image if its encoder reads images. It
-has one action, which is relative to that number where the policy's actions are relative.
+the observations. So the stand-in observes one number and no image, and has one action, which is
+relative to that number where the policy's actions are relative.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import replace
 import torch
 
 from robo_rl.algo.base import Learner
-from robo_rl.config.registry import Component
+from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
-_IMAGE = TensorSpec(shape=(3, 64, 64), dtype="uint8")
 _ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
@@ -44,9 +43,9 @@ def _stand_in(policy: Component[DenoisingPolicy]) -> DenoisingPolicy | None:
     """
     try:
         relative_to = policy.cfg.relative_to
-        images = {"image": _IMAGE} if policy.cfg.encoder.cls.reads_images else {}
-        obs = ObsSpec(items={relative_to or "x": TensorSpec(shape=(1,)), **images})
-        plain = replace(policy, cfg=policy.cfg.model_copy(update={"sees": ()}))
+        obs = ObsSpec(items={relative_to or "x": TensorSpec(shape=(1,))})
+        blind = {"sees": (), "encoder": component("encoders").make("state")}
+        plain = replace(policy, cfg=policy.cfg.model_copy(update=blind))
         with torch.random.fork_rng(devices=[]):
             return plain.build(obs, _ACT, Normalizer.identity(obs, _ACT, relative_to))
     except ConfigError:

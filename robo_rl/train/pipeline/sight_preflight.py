@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from robo_rl.core.spec import ObsSpec
+from robo_rl.critic.inputs import critic_inputs
 from robo_rl.data.normalize import Normalizer
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ def check_sight(experiment: Experiment, labels: Iterable[str]) -> None:
         labels: Stages that are to run.
 
     Raises:
-        SpecError: The policy does not read what the env observes.
+        SpecError: The policy or its critic does not read what the env observes.
         ConfigError: A camera does not exist, or an image does not fit the encoder.
         DeviceError: This machine cannot render.
     """
@@ -35,6 +37,15 @@ def check_sight(experiment: Experiment, labels: Iterable[str]) -> None:
         relative = policy.cfg.relative_to
         normalizer = Normalizer.identity(env.obs_spec, env.act_spec, relative)
         policy.build(env.obs_spec, env.act_spec, normalizer)
+        for stage in stages:
+            _check_critic(getattr(getattr(stage.cfg, "algo", None), "cfg", None), env.obs_spec)
+
+
+def _check_critic(cfg: Any, obs_spec: ObsSpec) -> None:
+    """Check that the critic of an algorithm's settings finds what it reads."""
+    critic = getattr(cfg, "critic", None)
+    if critic is not None and getattr(cfg, "critic_reads", "state") == "state":
+        critic_inputs(obs_spec, getattr(critic, "sees", ()))
 
 
 def _has_cameras(experiment: Experiment) -> bool:

@@ -53,19 +53,21 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     return min(_MOST, 2 ** int(math.log2(fit)))
 
 
-def demand_rollout_memory(policy: DenoisingPolicy, decisions: int) -> None:
-    """Check that the observations of a rollout fit the memory.
+def demand_rollout_memory(policy: DenoisingPolicy, decisions: int, reused: int = 0) -> None:
+    """Check that the observations of rollouts fit the memory of the processor.
 
     Args:
         policy: Policy that acts.
         decisions: Decisions of all envs in a rollout.
+        reused: Earlier rollouts that an update learns from too.
 
     Raises:
         DeviceError: They do not.
     """
     if policy.device.type == "cpu":
         row = policy.obs_horizon * policy.env_spec.num_bytes
-        needed = 4 * decisions * row  # before and after a decision, and a copy of either
+        copies = 4 * (1 + reused)  # before and after a decision, and a copy of either
+        needed = copies * decisions * row
         hint = "lower num_envs or decisions, or the size of the images"
         demand_memory(needed, f"a rollout of {decisions:,} decisions", hint)
 

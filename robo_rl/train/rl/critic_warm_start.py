@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
+from robo_rl.critic.q import QCritic
 from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.pipeline.stage import Context
 
@@ -32,7 +35,8 @@ def load_offline_critics(algo: Algorithm, context: Context) -> None:
             expected="a stage before that makes some, such as 'offline'",
         )
     place = context.artifact("critics")
-    weights = checkpoint.load(place).tensors
+    weights, settings = checkpoint.load(place)
+    _demand_same_items(settings, algo, place)
     theirs, own = _sizes(weights), _sizes(algo.critic_weights())
     if theirs != own:
         raise ConfigError(
@@ -43,6 +47,23 @@ def load_offline_critics(algo: Algorithm, context: Context) -> None:
             hint="members, hidden and head must be those of the stage's critics.critic",
         )
     algo.warm_start_critics(weights)
+
+
+def _demand_same_items(settings: Mapping[str, Any], algo: Algorithm, place: Path) -> None:
+    """Check that both critics read the same items: others may be just as wide.
+
+    Raises:
+        ConfigError: They do not.
+    """
+    theirs = set(settings.get("critic", {}).get("sees", ()))
+    own = set(getattr(getattr(algo, "cfg", None), "critic", QCritic.Config()).sees)
+    if theirs != own:
+        raise ConfigError(
+            "the critics to begin from read other items",
+            where=f"algo.critic.sees, and {place}",
+            expected=", ".join(sorted(theirs)) or "all vectors",
+            found=", ".join(sorted(own)) or "all vectors",
+        )
 
 
 def _sizes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

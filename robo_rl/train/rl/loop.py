@@ -76,7 +76,8 @@ class Loop(Stateful):
         self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
         state = self.series.load_latest()
         self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
-        demand_rollout_memory(policy, self.num_envs * cfg.decisions)
+        reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
+        demand_rollout_memory(policy, self.num_envs * cfg.decisions, reused)
         if policy.cfg.finetune_steps and policy.reference_net is None:
             policy.freeze_reference()
         with seeded_initialization("critic", seed):

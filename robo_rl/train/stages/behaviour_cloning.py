@@ -89,9 +89,7 @@ class CloneBehaviour(Stage):
         """Train the remaining steps, evaluate, and save the policy."""
         store = context.dataset()
         component = context.experiment.policy
-        component.cls.check_obs(
-            component.cfg, store.obs_spec
-        )  # fails early, before the data is read
+        component.cls.check_obs(component.cfg, store.obs_spec)  # before the data is read
         data = WindowDataset(
             store,
             obs_horizon=component.cfg.obs_horizon,

@@ -59,6 +59,8 @@ def test_two_ways_to_credit_at_once_are_refused():
 class Reader(nn.Module):
     """A critic that says the first number that it is shown."""
 
+    names = ("pos",)
+
     def __init__(self) -> None:
         super().__init__()
         self.one = nn.Parameter(torch.ones(()))

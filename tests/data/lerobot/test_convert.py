@@ -67,7 +67,7 @@ def test_images_have_the_size_of_the_mapping(store: ZarrStore):
 
 
 def test_degrees_and_percent_become_radians(tmp_path: Path):
-    units = {"units": ["deg"] * 5 + ["percent"], "percent_of": {"gripper.pos": [-0.2, 1.8]}}
+    units = {"units": ["deg"] * 5 + ["percent"], "range_of": {"gripper.pos": [-0.2, 1.8]}}
     mapping = {
         **MAPPING,
         "cameras": {},
@@ -79,6 +79,26 @@ def test_degrees_and_percent_become_radians(tmp_path: Path):
     assert np.allclose(found[:, :5], raw[:, :5] * math.pi / 180.0, atol=1e-6)
     assert np.allclose(found[:, 5], -0.2 + raw[:, 5] * 0.02, atol=1e-6)
     assert store.act_spec.unit == "rad"
+
+
+def test_shares_of_a_range_reach_both_of_its_ends(tmp_path: Path):
+    ends = {f"{name}.pos": [-1.0, 3.0] for name in JOINTS}
+    own = {"source": "observation.state", "units": ["range_m100_100"], "range_of": ends}
+    store = convert(TINY, tmp_path / "data.zarr", {**MAPPING, "cameras": {}, "obs": {"x": own}})
+    raw = written()["observation.state"].astype(np.float64)
+    assert np.allclose(store.read(["obs.x"])["obs.x"], 1.0 + raw * 0.02, atol=1e-6)
+
+
+def test_a_snapshot_of_the_hubs_cache_is_read(tmp_path: Path):
+    """Hugging Face's cache holds files as links to blobs beside the snapshots."""
+    root = tmp_path / "datasets--a--b/snapshots/0123"
+    shutil.copytree(TINY, root)
+    blobs = root.parents[1] / "blobs"
+    blobs.mkdir()
+    for number, file in enumerate(path for path in root.rglob("*") if path.is_file()):
+        file.rename(blobs / str(number))
+        file.symlink_to(blobs / str(number))
+    assert convert(root, tmp_path / "data.zarr").num_rows == 20
 
 
 def test_elements_may_be_chosen(tmp_path: Path):
@@ -93,7 +113,8 @@ def test_a_draft_asks_for_what_the_dataset_does_not_say(tmp_path: Path, capsys):
     text = capsys.readouterr().out
     assert text == LeRobotConverter(LeRobotConverter.Config()).explain(TINY)
     drafted = yaml.safe_load(text)
-    assert drafted["obs"]["state"]["units"] == ["deg"] * 5 + ["percent"]
+    assert drafted["obs"]["state"]["units"] == ["???"] * 5 + ["percent"]
+    assert drafted["act"]["range_of"] == {"gripper.pos": ["???", "???"]}
     assert drafted["cameras"]["wrist_rgb"]["height"] == 48
     file = tmp_path / "mapping.yaml"
     file.write_text(text)
@@ -108,9 +129,15 @@ WRONG = [
     ({"obs": {"x": {"source": "observation.stat", "units": ["rad"]}}}, "did you mean 'observation"),
     ({"act": {"source": "action", "units": ["degree"]}}, "did you mean 'deg'"),
     ({"act": {"source": "action", "units": ["rad", "rad"]}}, "units; expected one, or 6, found 2"),
-    ({"act": {"source": "action", "units": ["percent"]}}, "in percent, of an unknown range"),
+    ({"act": {"source": "action", "units": ["percent"]}}, "is a share of an unknown range"),
     ({"act": {"source": "observation.images.front", "units": ["1"]}}, "holds no numbers"),
     ({"cameras": {"a": {"source": "action", "width": 8, "height": 8}}}, "is no camera"),
+    ({"act": {"source": "action", "units": ["rad"], "elements": [-1]}}, "greater than or equal to"),
+    ({"act": {"source": "action", "units": ["rad"], "names": ["a"]}}, "names has 1 entries for a"),
+    ({"act": {"source": "action", "units": ["rad"], "low": [0.0]}}, "low has 1 entries for a last"),
+    ({"act_reference": "absolut"}, "did you mean 'absolute'"),
+    ({"act_reference": "absolute,delta"}, "reference has 2 words for a last axis of 6"),
+    ({"success": "frame_index"}, "'frame_index' is no column of flags; expected 0 or 1"),
     ({"cameras": {"a": {**MAPPING["cameras"]["front_rgb"], "width": 64}}}, "sides of an image"),
 ]
 
@@ -173,6 +200,16 @@ DAMAGE = {
     "version": (lambda r: change_info(r, codebase_version="v1.6"), "v2.1 or v3.0, found v1.6"),
     "escape": (lambda r: change_info(r, data_path="../../etc/{file_index}"), "out of the dataset"),
     "format": (lambda r: change_info(r, data_path="{file_index.real}"), "out of the dataset"),
+    "link": (
+        lambda r: (
+            (r / "videos/observation.images.front").rename(r.parent / "away")
+            and (r / "videos/observation.images.front").symlink_to(r.parent / "away")
+        ),
+        "out of the dataset",
+    ),
+    "many": (lambda r: change_info(r, total_episodes=1 << 32), "found 3 episodes"),
+    "deep": (lambda r: (r / "meta/info.json").write_text("[" * 100_000), "info.json: unreadable"),
+    "zero byte": (lambda r: change_info(r, data_path="data/\0"), "out of the dataset"),
     "no json": (lambda r: (r / "meta/info.json").write_text("{"), "info.json: unreadable"),
     "no dataset": (lambda r: shutil.rmtree(r / "meta"), "is no LeRobot dataset"),
 }

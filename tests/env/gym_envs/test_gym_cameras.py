@@ -113,6 +113,8 @@ def test_bad_cameras_are_one_line(hopper, make, opengl):
         hopper(cameras=[{"name": "trak"}])
     with pytest.raises(ConfigError, match="has no jitter"):
         hopper(cameras=[{"name": "track", "jitter": {"pos_m": 0.1}}])
+    with pytest.raises(ConfigError, match="two items of the observation are called 'state'"):
+        hopper(cameras=[{"name": "track", "obs": "state"}])
     with pytest.raises(ConfigError, match="does not run on MuJoCo"):
         make(cameras=[{"name": "track"}])
 

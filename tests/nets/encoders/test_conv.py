@@ -10,6 +10,7 @@ from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.encoders import base
 from robo_rl.nets.encoders.base import ObsFeatures
 
 
@@ -41,6 +42,20 @@ def test_every_frame_matters_to_its_own_row_alone(name):
         moved = (net(features_of(changed)) - before).abs().amax(dim=1)
         assert moved[1] > 1e-4
         assert moved[[0, 2, 3]].max() < 1e-5
+
+
+def test_parts_without_a_gradient_are_the_whole(monkeypatch):
+    net, obs = encoder(), make_seen(7)
+    whole = net(features_of(obs))
+    monkeypatch.setattr(base, "FRAMES_AT_ONCE", 3)
+    sizes = []
+    for backbone in net.backbones.values():
+        backbone.register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
+    with torch.no_grad():
+        parts = net(features_of(obs))
+    assert sizes == [3, 3, 1] * 2
+    assert torch.allclose(parts, whole, atol=1e-6)
+    assert net(features_of(make_seen(0))).shape == (0, net.num_features)
 
 
 def test_a_layout_is_no_matter():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 import torch
@@ -86,6 +88,25 @@ def test_the_graph_is_the_policy(name, tmp_path):
         ours = policy.decode(obs, noise).numpy()
     theirs = session.act({key: value.numpy() for key, value in obs.items()}, noise.numpy())
     assert np.allclose(theirs, ours, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["conv", "resnet18"])
+def test_no_image_is_too_small_to_be_seen(name):
+    """The smallest image that is taken matters, and a smaller one is an error."""
+    least = import_module(f"robo_rl.nets.encoders.{name.removesuffix('18')}").SMALLEST
+    made = component("encoders").make({"name": name, **SMALL[name]})
+
+    def spec(side: int) -> ObsSpec:
+        return ObsSpec(items={"eye": TensorSpec(shape=(3, side, side), dtype="uint8")})
+
+    torch.manual_seed(0)
+    encoder, none = made.build(spec(least), 1), torch.zeros(2, 0)
+    images = torch.randint(256, (2, 1, 3, least, least)).to(torch.uint8)
+    with torch.no_grad():
+        one, other = encoder(ObsFeatures(none, {"eye": images}))
+    assert (one - other).abs().max() > 1e-3
+    with pytest.raises(ConfigError, match="too small"):
+        made.build(spec(least - 1), 1)
 
 
 def test_settings_that_do_not_fit_are_one_line():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,6 +30,12 @@ POLICY = {
 }
 
 
+def _with_critic(**critic: Any) -> dict[str, Any]:
+    """The stages with other settings of PPO's critic."""
+    algo = {**STAGES["online"]["algo"], "critic": {**STAGES["online"]["algo"]["critic"], **critic}}
+    return {**STAGES, "online": {**STAGES["online"], "algo": algo}}
+
+
 def seeing(stages=STAGES, camera=CAMERA, **policy) -> ConfigTree:
     """The tiny experiment with a camera."""
     body: dict[str, Any] = {
@@ -50,7 +56,8 @@ def test_the_whole_road(tmp_path: Path, opengl):
     clone, tuned = (load_policy(folder / f"{name}/policy") for name in ("01-bc", "02-online"))
     eyes = [dict(each.net.encoder.named_parameters()) for each in (clone, tuned)]
     assert any(not torch.equal(eyes[0][name], eyes[1][name]) for name in eyes[0])
-    frozen = dict(tuned.reference_net.encoder.named_parameters())
+    assert tuned.reference_net is not None
+    frozen = dict(cast(Any, tuned.reference_net).encoder.named_parameters())
     assert all(torch.equal(eyes[0][name], frozen[name]) for name in frozen)
 
     bundle = Bundle.load(folder / "04-export/bundle")
@@ -70,6 +77,7 @@ def test_the_whole_road(tmp_path: Path, opengl):
         ({"sees": ["joint_pos"]}, "no image among the observations"),
         ({"camera": {**CAMERA, "name": "frond"}}, "no camera 'frond'; did you mean 'front'"),
         ({"camera": {**CAMERA, "width": 20}}, "images are too small for the encoder 'conv'"),
+        ({"stages": _with_critic(sees=["goal"])}, "critic.sees: no item 'goal'"),
     ],
 )
 def test_what_cannot_be_seen_is_one_line_before_anything_is_recorded(
@@ -84,10 +92,10 @@ def test_what_cannot_be_seen_is_one_line_before_anything_is_recorded(
 
 def test_a_policy_of_another_size_of_images_is_refused():
     policy = make_seeing_policy()
-    env = SimpleNamespace(obs_spec=policy.env_spec, act_spec=policy.act_spec)
-    check_same_specs("a policy", policy.env_spec, policy.act_spec, env)
+    env: Any = SimpleNamespace(obs_spec=policy.env_spec, act_spec=policy.act_spec)
+    check_same_specs(Path("policy"), policy.env_spec, policy.act_spec, env)
     wide = {"front_rgb": TensorSpec(shape=(3, 36, 48), dtype="uint8")}
     env.obs_spec = ObsSpec(items={**policy.env_spec.items, **wide})
     with pytest.raises(DataError, match=r"front_rgb.*36, 48.*36, 44") as caught:
-        check_same_specs("a policy", policy.env_spec, policy.act_spec, env)
+        check_same_specs(Path("policy"), policy.env_spec, policy.act_spec, env)
     assert "\n" not in str(caught.value)
