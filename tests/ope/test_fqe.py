@@ -13,6 +13,7 @@ from robo_rl.critic.q import QCritic
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.policy_comparison import OpeAnswer, bootstrap_interval, compare_estimates
 from robo_rl.ope.resample import Resample
+from robo_rl.ope.time_aware import ELAPSED
 
 ROWS = 600
 CFG = Fqe.Config(steps=600, lr=3e-3, critic=QCritic.Config(members=6, hidden=(32,)))
@@ -33,6 +34,16 @@ def members(value: float, seed: int = 0) -> torch.Tensor:
 def test_so_few_members_that_nothing_scatters_are_refused():
     with pytest.raises(ValueError, match="at least 4"):
         Fqe.Config(critic=QCritic.Config(members=1))
+
+
+def test_the_items_of_its_critics_may_be_named():
+    """The time feature is read beside them."""
+    critic = QCritic.Config(members=4, hidden=(8,), sees=("pos",))
+    cfg, generator = Fqe.Config(steps=2, critic=critic), torch.Generator().manual_seed(0)
+    resample = Resample(torch.arange(ROWS), 4, torch.Generator().manual_seed(1))
+    fqe = Fqe(cfg, Always(small_policy(), 0.6), logged_replay(ROWS), resample, generator)  # pyright: ignore
+    assert fqe.critic.names == ("pos", ELAPSED)
+    assert fqe.step()["loss"] > 0.0
 
 
 def test_it_tells_what_pays_from_what_does_not():
