@@ -84,6 +84,8 @@ class ImageEncoder(ObsEncoder):
         cfg: Settings of the subclass, with ``shared``: whether one backbone serves all cameras.
         obs_spec: Observation of one step.
         obs_horizon: To.
+        trunk: Maps the frames of all cameras (N, C, h, w) uint8 to what the backbones read;
+            None scales them to [-1, 1].
 
     Raises:
         SpecError: An item is no image of one or three channels.
@@ -92,8 +94,11 @@ class ImageEncoder(ObsEncoder):
 
     reads_images: ClassVar[bool] = True
 
-    def __init__(self, cfg: Any, obs_spec: ObsSpec, obs_horizon: int) -> None:
+    def __init__(
+        self, cfg: Any, obs_spec: ObsSpec, obs_horizon: int, trunk: nn.Module | None = None
+    ) -> None:
         super().__init__()
+        self.trunk = trunk or ScalePixels()
         self.cameras = obs_spec.image_names
         shapes = {name: image_shape(obs_spec.items[name].shape, name) for name in self.cameras}
         self.is_channels_first = {
@@ -116,7 +121,7 @@ class ImageEncoder(ObsEncoder):
 
     @abstractmethod
     def backbone(self, cfg: Any, shape: tuple[int, int, int]) -> nn.Module:
-        """Return a module from images (N, C, h, w) in [-1, 1] to (N, width)."""
+        """Return a module from the trunk's output for images (C, h, w) to (N, width)."""
 
     def forward(self, features: ObsFeatures) -> Tensor:
         """Map an observation to features (B, F)."""
@@ -133,14 +138,22 @@ class ImageEncoder(ObsEncoder):
 
     def _encode(self, name: str, frames: Tensor, features: ObsFeatures) -> Tensor:
         """Map frames (N, C, h, w) uint8 to (N, width)."""
-        scaled = frames.to(features.vectors.dtype) * (2.0 / 255.0) - 1.0
-        return self._backbone_of(name)(scaled)
+        return self._backbone_of(name)(self.trunk(frames, features.vectors.dtype))
 
     def _backbone_of(self, name: str) -> nn.Module:
         return self.backbones[self.cameras[0] if self.shared else name]
 
     def _width(self, name: str, shape: tuple[int, int, int]) -> int:
-        return self._backbone_of(name)(torch.zeros(1, *shape)).shape[-1]
+        black = torch.zeros(1, *shape, dtype=torch.uint8)
+        return self._backbone_of(name)(self.trunk(black, torch.get_default_dtype())).shape[-1]
+
+
+class ScalePixels(nn.Module):
+    """Scales uint8 frames to [-1, 1]."""
+
+    def forward(self, frames: Tensor, dtype: torch.dtype) -> Tensor:
+        """Scale frames (N, C, h, w)."""
+        return frames.to(dtype) * (2.0 / 255.0) - 1.0
 
 
 def _parts(frames: Tensor) -> Sequence[Tensor]:
