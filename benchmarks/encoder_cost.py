@@ -23,12 +23,13 @@ import numpy as np
 import torch
 
 from robo_rl.bundle.session import PolicySession
-from robo_rl.config.registry import component, names
+from robo_rl.config.registry import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import contract_of, export_policy, random_inputs
 from robo_rl.policy.one_step import make_one_step_student
 
+ENCODERS = ("state", "conv", "resnet18", "vit")
 QUERIES = 100
 ACT = ActSpec(shape=(8,), rate_hz=20.0, low=(-1.0,) * 8, high=(1.0,) * 8)
 
@@ -90,7 +91,7 @@ class Side:
 
 def measured(side: int, batch: int, repeats: int) -> dict[str, dict[str, Any]]:
     """Return encoder → times in ms."""
-    sides = {name: Side(name, side, batch) for name in names("encoders")}
+    sides = {name: Side(name, side, batch) for name in ENCODERS}
     found: dict[str, dict[str, list[float]]] = {name: {} for name in sides}
     for repeat in range(repeats + 1):
         for name, each in sides.items():

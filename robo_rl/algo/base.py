@@ -27,6 +27,10 @@ class Learner(Stateful):
     def check_policy(cls, cfg: Any, policy: DenoisingPolicy) -> None:
         """Raise ConfigError if the algorithm cannot train the policy; accepts any by default."""
 
+    @classmethod
+    def check_memory(cls, cfg: Any, policy: DenoisingPolicy) -> None:
+        """Raise DeviceError if what the algorithm keeps does not fit the processor's memory."""
+
 
 class Algorithm(Learner, ABC):
     """An online algorithm: learns from rollouts and trains its policy in place.

@@ -160,11 +160,20 @@ class OffPolicy(Algorithm):
         self.dynamics_gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
         self.actor_aggregation = EnsembleAggregation(cfg.actor_aggregation, cfg.critic.members)
         self.replay = Replay(cfg.replay, policy.normalizer.device)
-        _demand_memory(cfg.replay, policy)
+        self.check_memory(cfg, policy)
         self.augment = ImageAugmentation(cfg.augmentation, policy.obs_spec.image_names)
         self.scale = ReturnScale(num_envs)
         self.decisions = self.steps = 0
         self.pending_steps, self.warmup_left = 0.0, cfg.critic_warmup_steps
+
+    @classmethod
+    def check_memory(cls, cfg: OffPolicyConfig, policy: DenoisingPolicy) -> None:
+        """See ``Learner``: a full replay buffer."""
+        if policy.device.type == "cpu":
+            row = policy.obs_horizon * policy.env_spec.num_bytes
+            hint = "lower algo.replay.capacity, or the size of the images"
+            needed = 2 * cfg.replay.capacity * row  # the table doubles by copying
+            demand_memory(needed, f"a replay buffer of {cfg.replay.capacity:,} rows", hint)
 
     @property
     def critic(self) -> QCritic:
@@ -302,19 +311,6 @@ class _Means:
 
     def take(self) -> dict[str, float]:
         return read({name: torch.stack(seen).mean() for name, seen in self._seen.items()})
-
-
-def _demand_memory(cfg: Replay.Config, policy: DenoisingPolicy) -> None:
-    """Check that a full replay buffer fits the memory.
-
-    Raises:
-        DeviceError: It does not.
-    """
-    if policy.device.type == "cpu":
-        row = policy.obs_horizon * policy.env_spec.num_bytes
-        hint = "lower algo.replay.capacity, or the size of the images"
-        needed = 2 * cfg.capacity * row  # the table doubles by copying
-        demand_memory(needed, f"a replay buffer of {cfg.capacity:,} rows", hint)
 
 
 def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:

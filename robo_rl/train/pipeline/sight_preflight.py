@@ -26,7 +26,7 @@ def check_sight(experiment: Experiment, labels: Iterable[str]) -> None:
     Raises:
         SpecError: The policy or its critic does not read what the env observes.
         ConfigError: A camera does not exist, or an image does not fit the encoder.
-        DeviceError: This machine cannot render.
+        DeviceError: This machine cannot render, or has too little memory for a stage.
     """
     stages, policy = [experiment.stages[label] for label in labels], experiment.policy
     if not any(each.cls.output_policy(each.cfg, None, policy) is policy for each in stages):
@@ -36,8 +36,10 @@ def check_sight(experiment: Experiment, labels: Iterable[str]) -> None:
     with closing(experiment.make_env(1)) as env, torch.random.fork_rng(devices=[]):
         relative = policy.cfg.relative_to
         normalizer = Normalizer.identity(env.obs_spec, env.act_spec, relative)
-        policy.build(env.obs_spec, env.act_spec, normalizer)
+        built = policy.build(env.obs_spec, env.act_spec, normalizer)
         for stage in stages:
+            if experiment.place.type == "cpu":
+                stage.cls.check_memory(stage.cfg, built)
             _check_critic(getattr(getattr(stage.cfg, "algo", None), "cfg", None), env.obs_spec)
 
 

@@ -54,6 +54,16 @@ class StageTraits:
         del cfg, policy
 
     @classmethod
+    def check_memory(cls, cfg: Any, policy: DenoisingPolicy) -> None:
+        """Raise DeviceError for settings that need more memory than the processor has.
+
+        Args:
+            cfg: The stage's own ``Config``.
+            policy: The experiment's policy, built for its env; its weights are not trained.
+        """
+        del cfg, policy
+
+    @classmethod
     def output_policy(
         cls, cfg: Any, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:

@@ -6,6 +6,7 @@ the env's ``view`` and is told which envs begin a new episode (``robo_rl.api.tas
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from math import floor
 from typing import Any, ClassVar, Literal, Self, cast
@@ -17,7 +18,8 @@ from torch import Tensor
 from robo_rl.api.env import Step, VecEnv
 from robo_rl.api.task import Demonstrable, Demonstration
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import DataError, PluginError
+from robo_rl.core.errors import DataError, Notice, PluginError
+from robo_rl.core.memory import SHARE, available_bytes
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import EXECUTED
@@ -131,7 +133,22 @@ class CollectDemonstrations(Stage):
         episodes = recorder.episodes(seed, wave)
         if not episodes:
             raise PluginError("under the expert every world is lost at its first step")
+        if wave == 0:
+            self._tell_memory(env, episodes)
         return episodes
+
+    def _tell_memory(self, env: VecEnv, episodes: Episodes) -> None:
+        """Tell at the first wave if cloning will not fit the memory of this machine."""
+        length = sum(len(each["act"]) for each in episodes) / len(episodes)
+        rows = length * (self.cfg.successes or self.cfg.episodes)
+        needed, there = rows * env.obs_spec.num_bytes, available_bytes()
+        if there is not None and needed > SHARE * there:
+            warnings.warn(
+                f"cloning these demonstrations here needs about {needed / 1e9:.1f} GB of memory,"
+                f" {there / 1e9:.1f} GB are available: record fewer, or smaller images",
+                Notice,
+                stacklevel=2,
+            )
 
     def _record(
         self, recorder: EpisodeRecorder, obs: dict[str, Tensor], shown: Demonstration, step: Step

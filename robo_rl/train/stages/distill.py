@@ -82,6 +82,15 @@ class Distill(Stage):
         check_distillable(policy.cfg, WHY)
 
     @classmethod
+    def check_memory(cls, cfg: Config, policy: DenoisingPolicy) -> None:
+        """See ``Stage``: the visited states of all rounds."""
+        if policy.device.type == "cpu":
+            states = cfg.rounds * cfg.decisions * cfg.num_envs
+            needed = 2 * states * policy.obs_horizon * policy.env_spec.num_bytes  # also a copy
+            hint = "lower rounds, decisions or num_envs of the stage, or the size of the images"
+            demand_memory(needed, f"{states:,} visited states", hint)
+
+    @classmethod
     def low_power_warning(cls, cfg: Config, protocol: EvalProtocol) -> str | None:
         """See ``Stage``."""
         return low_power_warning(protocol, cfg.margin)
@@ -90,7 +99,7 @@ class Distill(Stage):
         """Distil, evaluate student and teacher on the same start states, and save the student."""
         teacher = load_policy(context.artifact("policy"), context.device)
         check_distillable(teacher.cfg, WHY)
-        _demand_memory(self.cfg, teacher)
+        self.check_memory(self.cfg, teacher)
         run = _Run(self.cfg, context, teacher)
         loss = run.train(context.directory)
         student = run.trainer.ema.module
@@ -120,19 +129,6 @@ class Distill(Stage):
             "non-inferior to the teacher", result, reference, self.cfg.margin
         )
         return report
-
-
-def _demand_memory(cfg: Distill.Config, teacher: DenoisingPolicy) -> None:
-    """Check that the visited states of all rounds fit the memory.
-
-    Raises:
-        DeviceError: They do not.
-    """
-    if teacher.device.type == "cpu":
-        states = cfg.rounds * cfg.decisions * cfg.num_envs
-        needed = 2 * states * teacher.obs_horizon * teacher.env_spec.num_bytes  # also a copy
-        hint = "lower rounds, decisions or num_envs of the stage, or the size of the images"
-        demand_memory(needed, f"{states:,} visited states", hint)
 
 
 class _Run(Stateful):

@@ -16,6 +16,7 @@ from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
 from robo_rl.train.pipeline.policy_preflight import check_policy_fits
 from robo_rl.train.pipeline.processes.multi_process import pinned_resources
 from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.rl.collector_factory import demand_rollout_memory
 from robo_rl.train.rl.exploration.exploring_policy import exploration_policy, with_exploration
 from robo_rl.train.rl.joint_distillation import WHY
 from robo_rl.train.rl.loop import Loop
@@ -62,6 +63,14 @@ class OnlineRl(Stage):
         size = getattr(cfg.algo.cfg, "group_size", 1)
         if cfg.num_envs != "auto":
             check_groups(size, cfg.num_envs)
+
+    @classmethod
+    def check_memory(cls, cfg: Config, policy: DenoisingPolicy) -> None:
+        """See ``Stage``: rollouts, and what the algorithm keeps."""
+        if cfg.num_envs != "auto":
+            reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
+            demand_rollout_memory(policy, cfg.num_envs * cfg.decisions, reused)
+        cfg.algo.cls.check_memory(cfg.algo.cfg, policy)
 
     @classmethod
     def low_power_warning(cls, cfg: Config, protocol: EvalProtocol) -> str | None:

@@ -14,11 +14,12 @@ from small_runs import EXPERIMENT, STAGES
 
 from robo_rl import Bundle
 from robo_rl.config.models import ConfigTree
-from robo_rl.core.errors import DataError, RoboRlError
+from robo_rl.core.errors import DataError, Notice, RoboRlError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.spec_checks import check_same_specs
 from robo_rl.train.pipeline.run import run_experiment
+from robo_rl.train.stages import collect_demonstrations
 
 SEES = ["joint_pos", "goal_pos", "front_rgb"]
 CAMERA = {"name": "front", "width": 36, "height": 36}
@@ -67,6 +68,36 @@ def test_the_whole_road(tmp_path: Path, opengl):
     obs = {name: np.zeros((1, 1, *spec.shape), spec.dtype) for name, spec in items.items()}
     chunk = bundle.session().act(obs, np.random.default_rng(0))
     assert np.isfinite(chunk).all()
+
+
+def _online(**fields: Any) -> dict[str, Any]:
+    return {**STAGES, "online": {**STAGES["online"], **fields}}
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        (_online(decisions=100_000_000), r"a rollout of .*00,000,000 decisions"),
+        (
+            _online(algo={"name": "td3", "replay": {"capacity": 10**9}}),
+            "a replay buffer of 1,000,000,000 rows",
+        ),
+        (
+            {**STAGES, "distill": {**STAGES["distill"], "decisions": 100_000_000}},
+            ".* visited states",
+        ),
+    ],
+)
+def test_too_little_memory_is_said_before_anything_is_recorded(stages, said, tmp_path, opengl):
+    with pytest.raises(RoboRlError, match=rf"too little memory for {said}"):
+        run_experiment(seeing(stages), [], tmp_path)
+    assert not list(tmp_path.glob("*/*/data.zarr"))
+
+
+def test_demonstrations_beyond_the_memory_are_told_at_the_first_wave(tmp_path, opengl, monkeypatch):
+    monkeypatch.setattr(collect_demonstrations, "available_bytes", lambda: 10_000)
+    with pytest.warns(Notice, match=r"needs about .* GB of memory"):
+        run_experiment(seeing({"collect": STAGES["collect"]}), [], tmp_path)
 
 
 @pytest.mark.parametrize(
