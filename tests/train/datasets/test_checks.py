@@ -26,7 +26,7 @@ Episode = dict[str, Any]
 
 
 def policy(obs: ObsSpec = OBS, act: ActSpec = ACT) -> Any:
-    return SimpleNamespace(obs_spec=obs, act_spec=act)
+    return SimpleNamespace(env_spec=obs, act_spec=act)
 
 
 def stored(path: Path, change: Callable[[Episode], None] = lambda episode: None) -> ZarrStore:
