@@ -45,6 +45,19 @@ def cameras() -> Iterator[str]:
         yield f"| {name} | {row['frames_per_s']:,.0f} | {row['ratio']:.2f} |"
 
 
+def camera_steps() -> Iterator[str]:
+    for name, row in written("camera_steps").items():
+        yield f"| {name} | {row['env_steps_per_s']:,.0f} | {row['ratio']:.2f} |"
+
+
+def encoders() -> Iterator[str]:
+    for name, row in written("encoder_cost").items():
+        parts = ("forward_ms", "step_ms", "step_bf16_ms")
+        times = " | ".join(f"{row[part]:.1f}" for part in parts)
+        query = pair([row["query_ms"], row["query_p99_ms"]])
+        yield f"| `{name}` | {row['parameters']:,} | {times} | {query} |"
+
+
 def remote() -> Iterator[str]:
     for world, sizes in written("remote_overhead").items():
         for name, row in sizes.items():
@@ -98,6 +111,17 @@ def inference() -> Iterator[str]:
         yield f"| {name} | {times} | {missed} |"
 
 
+def seeing() -> Iterator[str]:
+    found = written("deploy_latency_pixels")
+    rate = found["success"]
+    low, high = 100 * rate["low"], 100 * rate["high"]
+    yield f"{rate['value']:.1%} [".replace("%", " %") + f"{low:.1f}, {high:.1f}]"
+    yield f"exported at {found['exported']:.1%}".replace("%", " %")
+    yield " and ".join(f"{value:.1f}" for value in found["latency_ms"]) + " ms"
+    yield " and ".join(f"{value:.2f}" for value in found["tick_ms"]) + " ms"
+    yield f"{found['missed']} of {found['ticks']:,} |"
+
+
 def soak() -> Iterator[str]:
     found = written("deploy_soak")
     health = found["health"]
@@ -119,6 +143,8 @@ def page(name: str) -> str:
     [
         throughput,
         cameras,
+        camera_steps,
+        encoders,
         remote,
         update_speed,
         update_scaling,
@@ -233,6 +259,6 @@ def by_kind(script: str) -> dict[str, list[tuple[str, int, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("figures", [faults, latency, handover, inference, soak])
+@pytest.mark.parametrize("figures", [faults, latency, handover, inference, seeing, soak])
 def test_the_page_on_deployment_says_what_was_measured(figures: Any):
     assert [row for row in figures() if row not in page("deployment")] == []
