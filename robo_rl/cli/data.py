@@ -26,8 +26,11 @@ app = typer.Typer(no_args_is_help=True)
 _LISTED = 50
 
 _Store = Annotated[Path, typer.Argument(help="Directory of the dataset, such as data.zarr.")]
-_Run = Annotated[Path, typer.Argument(help="A recording, or a folder of some.")]
-_Source = Annotated[str, typer.Option("--from", help="What recorded it.")]
+_Run = Annotated[
+    Path,
+    typer.Argument(help="A recording or a folder of some, a LeRobot dataset, an HDF5 file."),
+]
+_Source = Annotated[str, typer.Option("--from", help="Format: rosbag, lerobot or hdf5.")]
 
 
 class _From(ConfigModel):
@@ -114,7 +117,7 @@ def convert(
     source: _Source = "rosbag",
     explain: Annotated[bool, typer.Option(help="Print a draft of the settings alone.")] = False,
 ) -> None:
-    """Convert recordings of a robot to a dataset."""
+    """Convert recordings of a robot, or a dataset of another format, to a dataset."""
     if explain:
         typer.echo(_converter(source, overrides or []).explain(run), nl=False)
         return

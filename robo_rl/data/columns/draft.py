@@ -52,7 +52,7 @@ def draft_mapping(info: Columns, is_observed: Callable[[str], bool], told: Told)
     for key, feature in cameras.items():
         height, width = _sides(feature)
         sides = f"width: {width}, height: {height}"
-        lines.append(f"  {_item(key)}_rgb: {{source: {_text(key)}, {sides}}}")
+        lines.append(f"  {_item(key).removesuffix('_rgb')}_rgb: {{source: {_text(key)}, {sides}}}")
     action = info.features.get(told.act)
     lines += ["act:", *_vector(info, told.act, action, indent=2)] if action else ["act: ???"]
     lines.append("act_reference: ???  # absolute targets, or delta from the last command")

@@ -15,9 +15,13 @@ import numpy as np
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import channels_first
+from robo_rl.data.dataset import EXECUTED, INTERVENTION
 from robo_rl.data.hdf5.files import open_file
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
+
+COLUMNS = {EXECUTED: "executed_action", INTERVENTION: "intervention"}
+"""Further column → its array beside ``actions``, which robomimic does not read."""
 
 
 class RobomimicExporter:
@@ -50,9 +54,13 @@ class RobomimicExporter:
             raise DataError("is there already", where=out, hint="choose another --out")
         if not store.episodes:
             raise DataError("holds no episode", where=source)
-        if store.schema.columns:
-            found = ", ".join(store.schema.columns)
-            raise DataError("columns that robomimic has no place for", where=source, found=found)
+        if unknown := sorted(set(store.schema.columns) - set(COLUMNS)):
+            raise DataError(
+                "columns that the export does not know",
+                where=source,
+                expected=", ".join(COLUMNS),
+                found=", ".join(unknown),
+            )
         partial = out.with_name(f".{out.name}.tmp")
         try:
             with open_file(partial, "w") as file:
@@ -80,6 +88,8 @@ class RobomimicExporter:
         group.create_dataset("actions", data=rows["act"])
         group.create_dataset("rewards", data=rows["rew"])
         group.create_dataset("dones", data=rows["terminated"].astype(np.int64))
+        for name in store.schema.columns:
+            group.create_dataset(COLUMNS[name], data=rows[name])
         for name, spec in store.obs_spec.items.items():
             values = rows[f"obs.{name}"]
             if name in store.obs_spec.image_names and channels_first(spec.shape):

@@ -31,12 +31,22 @@ def open_file(path: Path, mode: str = "r") -> Generator[Any]:
     except ImportError:
         hint = "pip install 'robo-rl[hdf5]'"
         raise DeviceError("datasets in HDF5 need h5py", hint=hint) from None
+    _demand_path(path, mode)
     try:
         with h5py.File(path, mode) as file:
             yield file
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"unreadable: {reason[:200]}", where=path) from None
+
+
+def _demand_path(path: Path, mode: str) -> None:
+    """Check that there is a file to read, or a folder to write it to."""
+    if mode == "r" and not path.is_file():
+        found = "a folder" if path.is_dir() else "nothing"
+        raise DataError("is no HDF5 file", where=path, expected="a file", found=found)
+    if mode != "r" and not path.parent.is_dir():
+        raise DataError("the folder does not exist", where=path.parent, hint="make it first")
 
 
 def arrays_of(group: Any, prefix: str = "") -> dict[str, Any]:

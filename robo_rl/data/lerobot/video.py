@@ -6,6 +6,7 @@ Shapes: a frame is (height, width, 3) uint8.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -100,6 +101,7 @@ def write_video(file: Path, frames: Iterable[Frame], fps: float, codec: str, crf
     import av
     from av.error import FFmpegError
 
+    os.environ.setdefault("SVT_LOG", "1")  # the encoder of AV1 prints errors alone
     count = 0
     try:
         with av.open(str(file), "w") as container:

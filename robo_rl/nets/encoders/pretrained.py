@@ -143,6 +143,8 @@ def read_preprocessing(folder: Path) -> Preprocessing:
     Raises:
         ConfigError: The file is missing or damaged, or names no three positive deviations.
     """
+    if not folder.is_dir():
+        raise ConfigError("no such folder", where=WHERE, found=folder)
     path = folder / "preprocessor_config.json"
     try:
         content = json.loads(path.read_text())

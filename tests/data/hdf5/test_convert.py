@@ -127,8 +127,20 @@ def test_a_draft_names_the_columns(tmp_path: Path, capsys):
     assert drafted["act"]["source"] == "actions"
 
 
+def with_columns(path: Path) -> Path:
+    """The same file with an executed action beside the label, and flags of a human's rows."""
+    with h5py.File(path, "a") as file:
+        for number, length in enumerate(LENGTHS):
+            file[f"data/demo_{number}/executed_action"] = numbers(length, 7, seed=20 + number)
+            file[f"data/demo_{number}/intervention"] = np.arange(length) % 2 == 0
+    return path
+
+
 def test_what_is_exported_reads_back(tmp_path: Path):
-    store = convert(robomimic(tmp_path / "a.hdf5"), tmp_path / "data.zarr", MAPPING)
+    columns = {"executed": {**MAPPING["act"], "source": "executed_action"}}
+    columns |= {"intervention": "intervention"}
+    source = with_columns(robomimic(tmp_path / "a.hdf5"))
+    store = convert(source, tmp_path / "data.zarr", {**MAPPING, **columns})
     out = tmp_path / "b.hdf5"
     assert RobomimicExporter(RobomimicExporter.Config()).export(store.path, out) == 2
     with h5py.File(out) as file:
@@ -137,11 +149,13 @@ def test_what_is_exported_reads_back(tmp_path: Path):
         assert np.asarray(file["mask/success"]).tolist() == [b"demo_0", b"demo_1"]
     back = {
         **MAPPING,
+        **columns,
         "obs": {"ee_pos": {"source": "obs/ee_pos", "units": ["m"]}},
         "cameras": {"eye_rgb": {"source": "obs/eye_rgb", "width": 16, "height": 16}},
     }
     again = convert(out, tmp_path / "again.zarr", back)
     ours, theirs = store.read(), again.read()
+    assert {"executed", "intervention"} < set(ours)
     assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
     with pytest.raises(DataError, match="is there already"):
         RobomimicExporter(RobomimicExporter.Config()).export(store.path, out)
@@ -190,7 +204,7 @@ DAMAGE = {
     "link": (elsewhere, "a column is missing; found obs/robot0_eef_pos"),
     "truncated": (truncated, "unreadable"),
     "layout": (nothing, "has an unknown layout"),
-    "no file": (lambda path: path.unlink(), "unreadable"),
+    "no file": (lambda path: path.unlink(), "is no HDF5 file"),
 }
 
 

@@ -135,7 +135,8 @@ def refused(folder: Any, **fields: Any) -> str:
 
 
 def test_a_folder_that_is_no_model_is_one_line(dino, tmp_path):
-    assert "preprocessor_config.json" in refused(tmp_path / "nowhere")
+    assert "no such folder" in refused(tmp_path / "nowhere")
+    assert "preprocessor_config.json" in refused(tmp_path)
     assert "a multiple of 8 × grid = 24" in refused(dino, grid=3)
     scales = (dino / "preprocessor_config.json").read_text()
     (tmp_path / "preprocessor_config.json").write_text(scales.replace("0.2", "0.0"))
