@@ -16,7 +16,6 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
 EMBEDDING = "embedding"
-_AT_ONCE = 2048
 
 
 def embedding_critic(cfg: ValueCritic.Config, policy: DenoisingPolicy) -> ValueCritic:
@@ -39,11 +38,6 @@ def embedded(policy: DenoisingPolicy, obs: dict[str, Tensor], leading: int) -> d
     seen = {name: obs[name] for name in policy.obs_spec.items}
     shape = next(iter(seen.values())).shape[:leading]
     flat = {name: value.flatten(0, leading - 1) for name, value in seen.items()}
-    rows = next(iter(flat.values())).shape[0]
-    parts = [
-        policy.encode({name: value[start : start + _AT_ONCE] for name, value in flat.items()})
-        for start in range(0, rows, _AT_ONCE)
-    ]
     width = policy.net.embed_dim
-    found = torch.cat(parts) if parts else torch.zeros(0, width, device=policy.device)
-    return {EMBEDDING: F.layer_norm(found, (width,)).reshape(*shape, 1, width)}
+    normalized = F.layer_norm(policy.encode(flat), (width,))
+    return {EMBEDDING: normalized.reshape(*shape, 1, width)}

@@ -166,6 +166,21 @@ def _parts(frames: Tensor) -> Sequence[Tensor]:
     return frames.split(FRAMES_AT_ONCE)
 
 
+def demand_side(shape: tuple[int, int, int], smallest: int, encoder: str) -> None:
+    """Check that no side of images (C, h, w) is below ``smallest``.
+
+    Raises:
+        ConfigError: One is.
+    """
+    if min(shape[1:]) < smallest:
+        raise ConfigError(
+            f"images are too small for the encoder '{encoder}'",
+            where="env.cameras",
+            expected=f"sides of at least {smallest} pixels",
+            found=f"{shape[2]} × {shape[1]}",
+        )
+
+
 def image_shape(shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
     """Return the shape of an item as (C, h, w).
 

@@ -11,9 +11,8 @@ from pydantic import Field
 from torch import nn
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec
-from robo_rl.nets.encoders.base import ImageEncoder
+from robo_rl.nets.encoders.base import ImageEncoder, demand_side
 
 KERNELS = ((8, 4), (4, 2), (3, 1))
 """Kernel size and stride of the three layers, in pixels."""
@@ -53,13 +52,7 @@ class ConvEncoder(ImageEncoder):
         Raises:
             ConfigError: The image is too small.
         """
-        if min(shape[1:]) < SMALLEST:
-            raise ConfigError(
-                "images are too small for the encoder 'conv'",
-                where="env.cameras",
-                expected=f"sides of at least {SMALLEST} pixels",
-                found=f"{shape[2]} × {shape[1]}",
-            )
+        demand_side(shape, SMALLEST, "conv")
         layers: list[nn.Module] = []
         for (kernel, stride), fan_in, fan_out in zip(
             KERNELS, (shape[0], *cfg.channels), cfg.channels, strict=False

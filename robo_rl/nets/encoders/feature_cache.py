@@ -19,7 +19,10 @@ _SEED = 20_210_429
 
 
 class FeatureCache:
-    """A ring of rows: the oldest gives way to the newest. A copy starts empty.
+    """A ring of rows on one device: the oldest gives way to the newest.
+
+    Copies of a network share its cache, since frozen weights are equal; a network that loads
+    weights takes a new one.
 
     Args:
         frames: Rows that it holds at most; 0 keeps none.
@@ -30,7 +33,7 @@ class FeatureCache:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._slot_of: dict[int, int] = {}
         self._key_at: list[int] = []
         self._next = 0
@@ -41,7 +44,7 @@ class FeatureCache:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         del memo
-        return type(self)(self.frames)
+        return self
 
     def find(self, frames: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the features of frames, and compute those that are not held.
@@ -50,6 +53,8 @@ class FeatureCache:
             frames: (N, C, h, w) uint8.
             compute: Maps frames to (N, W) float16.
         """
+        if self._rows is not None and self._rows.device != frames.device:
+            self.clear()
         keys = frame_hashes(frames)
         first = {key: row for row, key in reversed(list(enumerate(keys)))}
         fresh = {key: row for key, row in first.items() if key not in self._slot_of}
@@ -68,7 +73,7 @@ class FeatureCache:
         held = 0 if self._rows is None else len(self._rows)
         place = {key: held + row for row, key in enumerate(fresh)}
         index = torch.tensor([place.get(key, self._slot_of.get(key)) for key in keys])
-        parts = [rows.to(device) for rows in (self._rows, made) if rows is not None]
+        parts = [rows for rows in (self._rows, made) if rows is not None]
         return _select(parts, index.to(device))
 
     def _keep(self, keys: list[int], rows: Tensor) -> None:

@@ -74,7 +74,8 @@ class PretrainedVit(nn.Module):
         with torch.no_grad():
             if torch.compiler.is_compiling():
                 return self._features(frames).to(dtype)
-            return self.cache.find(frames, self._in_parts).to(dtype)
+            with torch.autocast(frames.device.type, enabled=False):  # rows are of one precision
+                return self.cache.find(frames, self._in_parts).to(dtype)
 
     def train(self, mode: bool = True) -> PretrainedVit:
         """Stay in evaluation: dropout would change what is cached."""
@@ -82,7 +83,7 @@ class PretrainedVit(nn.Module):
         return super().train(False)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        self.cache.clear()
+        self.cache = FeatureCache(self.cache.frames)
         super()._load_from_state_dict(*args, **kwargs)
 
     def _in_parts(self, frames: Tensor) -> Tensor:

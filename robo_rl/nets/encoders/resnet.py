@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec
-from robo_rl.nets.encoders.base import ImageEncoder
+from robo_rl.nets.encoders.base import ImageEncoder, demand_side
 from robo_rl.nets.encoders.spatial_softmax import SpatialSoftmax
 
 SMALLEST = 33
@@ -76,13 +75,7 @@ class ResNetEncoder(ImageEncoder):
                 stride = 2 if stage and not block else 1
                 layers.append(ResidualBlock(fan_in, channels, stride, cfg.groups))
                 fan_in = channels
-        if min(shape[1:]) < SMALLEST:
-            raise ConfigError(
-                "images are too small for the encoder 'resnet18'",
-                where="env.cameras",
-                expected=f"sides of at least {SMALLEST} pixels",
-                found=f"{shape[2]} × {shape[1]}",
-            )
+        demand_side(shape, SMALLEST, "resnet18")
         body = nn.Sequential(*layers)
         height, width = body(torch.zeros(1, *shape)).shape[-2:]
         return nn.Sequential(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import pytest
 import torch
+from pretended_gpu import CPU, GPU, PretendedGpu, on_cpu
 from torch import Tensor
 
 from robo_rl.nets.encoders.feature_cache import FeatureCache, frame_hashes
@@ -63,11 +62,15 @@ def test_the_oldest_gives_way():
     assert net.mapped == 4
 
 
-def test_a_copy_is_empty_and_apart():
-    cache, net = FeatureCache(4), Network()
-    cache.find(frames_of(0), net)
-    copy = deepcopy(cache)
-    assert (len(copy), copy.frames, len(cache)) == (0, 4, 1)
+def test_it_follows_to_another_device():
+    frames = frames_of(0, 1)
+    with PretendedGpu():
+        cache, net = FeatureCache(70), Network()
+        for device in (CPU, GPU, GPU, CPU):
+            found = cache.find(frames.to(device), net)
+            assert found.device.type == device.type
+            assert torch.equal(on_cpu(found), Network()(frames))
+    assert net.mapped == 6
 
 
 def test_frames_that_differ_in_one_bit_have_other_hashes():

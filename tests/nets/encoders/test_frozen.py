@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,26 @@ def test_it_is_computed_once_and_never_learns(dino):
     assert sum(mapped) == 4
     assert not torch.equal(net(seen(eye)), first)
     assert all(torch.equal(before[name], x) for name, x in net.trunk.state_dict().items())
+
+
+def test_features_are_of_one_precision(dino):
+    """What an update in bfloat16 keeps is what an evaluation in float32 would have computed."""
+    net, other, eye = encoder(dino), encoder(dino), images()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        net(seen(eye))
+    assert torch.equal(net(seen(eye)), other(seen(eye)))
+
+
+def test_a_copy_shares_what_is_computed_until_it_loads_weights(dino):
+    net, eye = encoder(dino), images()
+    first = net(seen(eye))
+    copy = deepcopy(net)
+    copy.trunk.model.register_forward_pre_hook(lambda *_: pytest.fail("computed again"))
+    assert torch.equal(copy(seen(eye)), first)
+    other = deepcopy(net)
+    other.load_state_dict({k: 1.5 * x for k, x in net.state_dict().items()})
+    other(seen(eye))
+    assert torch.equal(net(seen(eye)), first)
 
 
 def test_other_weights_are_other_features(dino):
