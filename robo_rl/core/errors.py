@@ -5,7 +5,10 @@ The command line prints ``str(error)`` and exits with 2; a traceback is shown on
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class RoboRlError(Exception):
@@ -88,3 +91,14 @@ class DeviceError(RoboRlError):
 
 class Notice(UserWarning):
     """Information that needs no action of the user; the command line prints it in one line."""
+
+
+def first_problem(error: ValidationError, whole: str) -> str:
+    """Return the first problem of a validation as "field: problem".
+
+    Args:
+        error: The validation's error.
+        whole: Name of what was validated, for a problem of no single field.
+    """
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"

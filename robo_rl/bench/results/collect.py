@@ -14,7 +14,7 @@ from robo_rl.bench.results.cell_record import CellRecord, CurveRow, StageResult,
 from robo_rl.bench.results.run_conditions import RunConditions, conditions_of
 from robo_rl.bench.suite.curves import Point, eval_curve, training_curve
 from robo_rl.bench.suite.plan import Cell
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import DataError, first_problem
 from robo_rl.train.checkpoint.metrics_log import read_metrics
 from robo_rl.train.pipeline.processes.sessions import read_sessions
 from robo_rl.train.pipeline.run import RUN, stage_folder
@@ -39,8 +39,7 @@ def make_cell_record(
     try:
         return _recorded(suite, cell, run, shared, last)
     except ValidationError as error:
-        first = error.errors()[0]
-        found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        found = first_problem(error, "cell")
         raise DataError("has what cannot be kept", where=run, found=found) from error
 
 

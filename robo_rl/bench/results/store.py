@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from robo_rl.bench.results.cell_record import DELETE, FORMAT, CellRecord, read_json
 from robo_rl.bench.suite.suite import CellKey
 from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
-from robo_rl.core.errors import CheckpointError, DataError
+from robo_rl.core.errors import CheckpointError, DataError, first_problem
 from robo_rl.core.file_lock import lock_file
 
 LOCK, PROBE = ".lock", ".probe"
@@ -95,8 +95,7 @@ class Results:
         try:
             kept = CellRecord.model_validate(_of_this_format(path, read_json(path)))
         except ValidationError as error:
-            first = error.errors()[0]
-            found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            found = first_problem(error, "cell")
             raise DataError("is no kept cell", where=path, found=found, hint=DELETE) from error
         if self.path(kept.key) != path:
             raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import crop_and_resize
+from robo_rl.data.columns.conversion import convert_columns, demand_mapping
 from robo_rl.data.columns.draft import draft_mapping
-from robo_rl.data.columns.episode import build_episode, built_beside
-from robo_rl.data.columns.mapping import Mapping, Picture, read_mapping
+from robo_rl.data.columns.episode import build_episode
+from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.convert import Converted
 from robo_rl.data.hdf5.episodes import OBS, TERMINATED, TOLD, Layout, read_episodes, read_layout
-from robo_rl.data.store.zarr_store import ZarrStore
 
 
 class Hdf5Converter:
@@ -49,19 +50,13 @@ class Hdf5Converter:
             ConfigError: The mapping does not validate.
         """
         layout = self._layout(run)
-        if not self.cfg.mapping:
-            hint = f"`robo-rl data convert {run} --from hdf5 --explain` drafts one"
-            raise DataError("a mapping is needed: units are not in the dataset", hint=hint)
-        mapping = read_mapping(self.cfg.mapping)
-        mapping.check(layout)
-        said = mapping.model_dump(mode="json")
-        meta = {"source": layout.kind, "robot": layout.robot_type or "", "mapping": said}
-        specs = mapping.obs_spec(layout), mapping.act_spec(layout)
-        with built_beside(out) as path:
-            store = ZarrStore.create(path, *specs, meta, columns=mapping.store_columns(layout))
+        mapping = demand_mapping(self.cfg.mapping, run, "hdf5")
+
+        def blocks() -> Iterator[list[dict[str, Any]]]:
             for number, rows in enumerate(read_episodes(run, layout, mapping.columns)):
-                store.append(_episode(rows, layout, mapping, f"{run} episode {number}"))
-        return Converted(len(store.episodes), store.num_rows, (f"{run}: {layout.about}",))
+                yield [_episode(rows, layout, mapping, f"{run} episode {number}")]
+
+        return convert_columns(layout, mapping, layout.kind, blocks, run, out)
 
     def recover(self, run: Path) -> list[Path]:
         """See ``Converter``; there is nothing to recover."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import DataError, first_problem
 from robo_rl.data.lerobot.info import Info, file_of
 from robo_rl.data.lerobot.tables import read_table
 
@@ -136,9 +136,7 @@ def _checked(model: type[_Model], row: Any, where: str) -> _Model:
     try:
         return model.model_validate(row)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "row"
-        raise DataError(f"{field}: {first['msg']}", where=where) from None
+        raise DataError(first_problem(error, "row"), where=where) from None
 
 
 def _lines(file: Path) -> Iterator[tuple[str, Any]]:

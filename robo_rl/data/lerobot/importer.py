@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import DataError
 from robo_rl.core.images import crop_and_resize
+from robo_rl.data.columns.conversion import convert_columns, demand_mapping
 from robo_rl.data.columns.draft import Told, draft_mapping
-from robo_rl.data.columns.episode import build_episode, built_beside
-from robo_rl.data.columns.mapping import Mapping, Picture, read_mapping
+from robo_rl.data.columns.episode import build_episode
+from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.convert import Converted
 from robo_rl.data.lerobot.episodes import EpisodeEntry, read_episodes
 from robo_rl.data.lerobot.info import ACTION, NEXT_REWARD, NEXT_SUCCESS, Info, read_info
 from robo_rl.data.lerobot.tables import check_clock, episode_rows, numbers, pictures, read_table
 from robo_rl.data.lerobot.video import Frame, decode_picture, frames_at
-from robo_rl.data.store.zarr_store import ZarrStore
 
 TOLD = Told(ACTION, NEXT_SUCCESS, NEXT_REWARD)
 _EPISODES_AT_ONCE = 8
@@ -61,21 +60,12 @@ class LeRobotConverter:
             ConfigError: The mapping does not validate.
         """
         info = read_info(run)
-        if not self.cfg.mapping:
-            hint = f"`robo-rl data convert {run} --from lerobot --explain` drafts one"
-            raise DataError("a mapping is needed: units are not in the dataset", hint=hint)
-        mapping = read_mapping(self.cfg.mapping)
-        mapping.check(info)
-        reader = LeRobotReader(run, info, mapping)
-        said = mapping.model_dump(mode="json")
-        meta = {"source": "lerobot", "robot": info.robot_type or "", "mapping": said}
-        specs = mapping.obs_spec(info), mapping.act_spec(info)
-        with built_beside(out) as path:
-            store = ZarrStore.create(path, *specs, meta, columns=mapping.store_columns(info))
-            for block in reader.blocks(_EPISODES_AT_ONCE):
-                store.extend(block)
-        note = f"{run}: {info.codebase_version}, {info.fps:g} rows a second"
-        return Converted(len(store.episodes), store.num_rows, (note,))
+        mapping = demand_mapping(self.cfg.mapping, run, "lerobot")
+
+        def blocks() -> Iterator[list[dict[str, Any]]]:
+            return LeRobotReader(run, info, mapping).blocks(_EPISODES_AT_ONCE)
+
+        return convert_columns(info, mapping, "lerobot", blocks, run, out)
 
     def recover(self, run: Path) -> list[Path]:
         """See ``Converter``; there is nothing to recover."""

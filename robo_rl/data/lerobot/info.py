@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import DataError, first_problem
 from robo_rl.data.columns.feature import PICTURES, Feature
 
 INFO_FILE = "meta/info.json"
@@ -81,9 +81,7 @@ def read_info(root: Path) -> Info:
             "is no LeRobot dataset", where=root, expected=INFO_FILE, hint=hint
         ) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise DataError(f"{field}: {first['msg']}", where=file) from None
+        raise DataError(first_problem(error, "description"), where=file) from None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"unreadable: {error}", where=file) from None
     if info.codebase_version not in VERSIONS:

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from robo_rl.core.checksummed_json import unseal
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import DataError, first_problem
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.core.suggestions import is_array_name
 
@@ -96,9 +96,8 @@ def read_schema(root: Path) -> StoreSchema:
     try:
         return StoreSchema.model_validate(attributes)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "schema"
-        raise DataError(f"unusable schema: {field}: {first['msg']}", where=file) from None
+        problem = first_problem(error, "schema")
+        raise DataError(f"unusable schema: {problem}", where=file) from None
 
 
 def read_metadata(file: Path) -> dict[str, Any]:

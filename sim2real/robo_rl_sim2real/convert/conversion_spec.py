@@ -12,7 +12,7 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import MANIFEST_FILE, Contract
 from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component
-from robo_rl.core.errors import ConfigError, DataError
+from robo_rl.core.errors import ConfigError, DataError, first_problem
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.control.commands.publishers import CommandConfig
 from robo_rl_sim2real.control.commands.safety import Safety
@@ -132,9 +132,7 @@ def _contract_said(bag: BagReader, said: dict[str, Any]) -> Contract:
     try:
         return Contract.model_validate(said.get("contract"))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise DataError(f"contract.{where}: {first['msg']}", where=bag.path) from None
+        raise DataError(f"contract: {first_problem(error, 'all of it')}", where=bag.path) from None
 
 
 def _contract_like(path: Path) -> Contract:
