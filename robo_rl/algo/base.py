@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -28,8 +29,11 @@ class Learner(Stateful):
         """Raise ConfigError if the algorithm cannot train the policy; accepts any by default."""
 
     @classmethod
-    def check_memory(cls, cfg: Any, policy: DenoisingPolicy) -> None:
-        """Raise DeviceError if what the algorithm keeps does not fit the processor's memory."""
+    def check_resources(cls, cfg: Any, policy: DenoisingPolicy, folder: Path) -> None:
+        """Raise DeviceError if what the algorithm keeps does not fit memory, or ``folder``'s disk.
+
+        Memory is the processor's.
+        """
 
 
 class Algorithm(Learner, ABC):
@@ -90,6 +94,13 @@ class Algorithm(Learner, ABC):
 
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
         """Add dataset transitions in the layout of ``data.replay``; ignored by default."""
+
+    def keep_files_in(self, folder: Path) -> None:
+        """Keep large data in files of the algorithm's own folder; ignored by default.
+
+        Called before demonstrations are added and before a checkpoint is loaded. Files of a
+        checkpoint are found in the same folder.
+        """
 
     def critic_weights(self) -> Mapping[str, Tensor]:
         """The weights that ``warm_start_critics`` replaces; none by default."""

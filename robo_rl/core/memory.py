@@ -1,7 +1,8 @@
-"""The memory that a run will need, compared with what the machine has, before the run starts."""
+"""Memory and disk that a run will need, compared with what there is, before the run starts."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from robo_rl.core.errors import DeviceError
@@ -38,6 +39,31 @@ def demand_memory(needed: int, what: str, hint: str) -> None:
             f"too little memory for {what}",
             expected=f"{needed / 1e9:.1f} GB",
             found=f"{there / 1e9:.1f} GB available",
+            hint=hint,
+        )
+
+
+def demand_disk(needed: int, folder: Path, what: str, hint: str) -> None:
+    """Check that a disk has room.
+
+    Args:
+        needed: Bytes, with those of files that are in ``folder`` already.
+        folder: Folder of the files; it need not exist.
+        what: What needs them.
+        hint: How to need less.
+
+    Raises:
+        DeviceError: It has not.
+    """
+    held = sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
+    parent = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    free = shutil.disk_usage(parent).free
+    if needed - held > SHARE * free:
+        raise DeviceError(
+            f"too little disk space for {what}",
+            where=folder,
+            expected=f"{needed / 1e9:.1f} GB",
+            found=f"{free / 1e9:.1f} GB free",
             hint=hint,
         )
 

@@ -140,6 +140,11 @@ class ObsSpec(BaseModel):
         return sum(spec.size * np.dtype(spec.dtype).itemsize for spec in self.items.values())
 
     @property
+    def image_bytes(self) -> int:
+        """Return the size of one step's images."""
+        return sum(self.items[name].size for name in self.image_names)
+
+    @property
     def image_names(self) -> tuple[str, ...]:
         """Return the names of the image items: uint8 with three axes."""
         items = self.items.items()

@@ -9,7 +9,8 @@ first, so its successor exists as long as the row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.data.dataset import INTERVENTION
+from robo_rl.data.image_table import ImageFileTable
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.row_table import RowTable
 from robo_rl.data.transitions import (
@@ -37,6 +39,8 @@ _HUMAN = "human"
 
 class Replay:
     """Transitions of whole chunks, sampled uniformly; ``len`` is the number of decisions.
+
+    ``keep_images_in`` moves images from memory and checkpoints to files.
 
     Args:
         cfg: See ``Config``.
@@ -96,6 +100,17 @@ class Replay:
     def num_demos(self) -> int:
         """Number of decisions from demonstrations."""
         return len(self._demos)
+
+    def keep_images_in(self, folder: Path, names: Collection[str]) -> None:
+        """Keep images in files; call before any row is added.
+
+        Args:
+            folder: Folder of the files; nothing else belongs there.
+            names: Names of the observations that are images.
+        """
+        if names:
+            images = [_OBS + name for name in names]
+            self._table = ImageFileTable(self._table.device, folder, images)
 
     def add_demonstrations(self, transitions: Mapping[str, Tensor]) -> None:
         """Add permanent rows of ``dataset_transitions``, before any experience.
@@ -162,17 +177,16 @@ class Replay:
 
     def transitions(self, rows: Tensor) -> Transitions:
         """Return the transitions that begin at rows (B,), over ``n_step`` decisions."""
-        column = self._table.columns
+        table, column = self._table, self._table.columns
         ahead = n_step_transition(column, rows, self.cfg.n_step)
         successor = column["next"][ahead.last]
-        obs = {name: x for name, x in column.items() if name.startswith(_OBS)}
         return Transitions(
-            obs={name[len(_OBS) :]: x[rows] for name, x in obs.items()},
+            obs=table.take(rows, _OBS),
             act=column["act"][rows],
             rew=ahead.rew,
             discount=ahead.discount,
             terminated=ahead.terminated,
-            next_obs={name[len(_OBS) :]: x[successor] for name, x in obs.items()},
+            next_obs=table.take(successor, _OBS),
             num_exec=column["num_exec"][rows],
             demo=rows < self._demo_rows,
             human=column[_HUMAN][rows],
@@ -185,19 +199,15 @@ class Replay:
         return return_to_go({name: x[: self.rows] for name, x in self._table.columns.items()})
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the experience as views; demonstrations are represented by their digest."""
-        used = slice(self._demo_rows, self._demo_rows + self._used)
-        return self._identity() | {
-            "columns": {name: x[used] for name, x in self._table.columns.items()},
-            "head": self._head,
-            "open_end": self._open_end,
-        }
+        """Return the experience as views; digests represent demonstrations and files of images."""
+        places = {"head": self._head, "open_end": self._open_end}
+        return self._identity() | places | self._table.state_from(self._demo_rows, self.rows)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; the same demonstrations must have been added.
 
         Raises:
-            CheckpointError: Capacity or demonstrations differ.
+            CheckpointError: Capacity or demonstrations differ, or a file of images is damaged.
         """
         for name, value in self._identity().items():
             if state[name] != value:
@@ -210,7 +220,8 @@ class Replay:
         self._used = len(state["columns"].get("next", ()))
         places = self._demo_rows + torch.arange(self._used)
         if self._used:
-            self._table.write(places, _told(state["columns"]), self._limit)
+            kept = {**state, "columns": _told(state["columns"])}
+            self._table.load_state(places, kept, self._limit)
         self._head, self._open_end = state["head"], state["open_end"]
         self._find_decisions()
 
@@ -229,11 +240,13 @@ class Replay:
         if len(self._open_end) != len(begins):
             self._open_end = torch.full((len(begins),), -1)
         joined = (self._open_end >= 0) & (begins.cpu() >= 0)
-        for name, column in self._table.columns.items():
-            if name.startswith(_OBS):
-                stopped = column[self._open_end[joined]]
-                same = stopped == rows[name][begins[joined]].to(column.device)
-                joined[joined.clone()] = same.flatten(1).all(dim=1).cpu()
+        if not joined.any():
+            return joined
+        same = torch.ones(int(joined.sum()), dtype=torch.bool)
+        for name, stopped in self._table.take(self._open_end[joined], _OBS).items():
+            begun = rows[_OBS + name][begins[joined]].to(stopped.device)
+            same &= (stopped == begun).flatten(1).all(dim=1).cpu()
+        joined[joined.clone()] = same
         return joined
 
     def _places(self, rows: int, begins: Tensor, joined: Tensor) -> Tensor:

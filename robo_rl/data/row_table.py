@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,10 +38,7 @@ class RowTable:
         if not len(at):
             return
         self.check(values)
-        self._grow(int(at.max()) + 1, limit, values)
-        at = at.to(self.device)
-        for name, value in values.items():
-            self.columns[name][at] = value.to(self.device)
+        self._put(at, values, limit)
 
     def check(self, values: Mapping[str, Tensor]) -> None:
         """Check that rows fit the columns.
@@ -59,6 +57,19 @@ class RowTable:
                     hint="demonstrations and env must agree in observations, chunks and types",
                 )
 
+    def take(self, at: Tensor, prefix: str) -> dict[str, Tensor]:
+        """Return rows (n, …) of the columns with a prefix, by their names without it."""
+        named = (item for item in self.columns.items() if item[0].startswith(prefix))
+        return {name.removeprefix(prefix): column[at] for name, column in named}
+
+    def state_from(self, first: int, end: int) -> dict[str, Any]:
+        """Return the rows from ``first`` to before ``end`` as views, for ``load_state``."""
+        return {"columns": {name: column[first:end] for name, column in self.columns.items()}}
+
+    def load_state(self, at: Tensor, state: Mapping[str, Any], limit: int) -> None:
+        """Write the rows of ``state_from`` at indices (n,); see ``write``."""
+        self.write(at, state["columns"], limit)
+
     def digest(self, rows: int, *, without: Collection[str] = ()) -> str:
         """Return the SHA-256 of the first rows, except some columns; empty for no rows."""
         content = hashlib.sha256()
@@ -67,6 +78,12 @@ class RowTable:
             content.update(f"\0{name}\0{column.dtype}\0{tuple(column.shape)}\0".encode())
             content.update(column.numpy().data)
         return content.hexdigest() if rows else ""
+
+    def _put(self, at: Tensor, values: Mapping[str, Tensor], limit: int) -> None:
+        self._grow(int(at.max()) + 1, limit, values)
+        at = at.to(self.device)
+        for name, value in values.items():
+            self.columns[name][at] = value.to(self.device)
 
     def _grow(self, rows: int, limit: int, like: Mapping[str, Tensor]) -> None:
         if rows <= len(self):

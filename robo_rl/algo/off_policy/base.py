@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
@@ -25,7 +26,7 @@ from robo_rl.algo.base import Algorithm
 from robo_rl.algo.off_policy.actor import ActorTrainer, OffPolicyActorConfig
 from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
 from robo_rl.algo.off_policy.td_targets import make_backup
-from robo_rl.core.memory import demand_memory
+from robo_rl.core.memory import demand_disk, demand_memory
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.q_learner import QLearner
@@ -36,6 +37,9 @@ from robo_rl.optim.ema import TargetNetwork
 from robo_rl.optim.optimizer import frozen_weights
 from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
+
+_FILES_PER_RING = 2
+"""Size of the files of images over that of the ring; older rows wait for older checkpoints."""
 
 
 class OffPolicyConfig(OffPolicyActorConfig):
@@ -160,20 +164,26 @@ class OffPolicy(Algorithm):
         self.dynamics_gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
         self.actor_aggregation = EnsembleAggregation(cfg.actor_aggregation, cfg.critic.members)
         self.replay = Replay(cfg.replay, policy.normalizer.device)
-        self.check_memory(cfg, policy)
         self.augment = ImageAugmentation(cfg.augmentation, policy.obs_spec.image_names)
         self.scale = ReturnScale(num_envs)
         self.decisions = self.steps = 0
         self.pending_steps, self.warmup_left = 0.0, cfg.critic_warmup_steps
 
     @classmethod
-    def check_memory(cls, cfg: OffPolicyConfig, policy: DenoisingPolicy) -> None:
-        """See ``Learner``: a full replay buffer."""
+    def check_resources(cls, cfg: OffPolicyConfig, policy: DenoisingPolicy, folder: Path) -> None:
+        """See ``Learner``: a full replay buffer, whose images are in files."""
+        spec, what = policy.env_spec, f"a replay buffer of {cfg.replay.capacity:,} rows"
+        rows = cfg.replay.capacity * policy.obs_horizon
+        hint = "lower algo.replay.capacity, or the size of the images"
+        demand_disk(_FILES_PER_RING * rows * spec.image_bytes, folder, what, hint)
         if policy.device.type == "cpu":
-            row = policy.obs_horizon * policy.env_spec.num_bytes
-            hint = "lower algo.replay.capacity, or the size of the images"
-            needed = 2 * cfg.replay.capacity * row  # the table doubles by copying
-            demand_memory(needed, f"a replay buffer of {cfg.replay.capacity:,} rows", hint)
+            needed = 2 * rows * (spec.num_bytes - spec.image_bytes)  # the table doubles by copying
+            demand_memory(needed, what, hint)
+
+    def keep_files_in(self, folder: Path) -> None:
+        """See ``Algorithm``: the images of the replay buffer."""
+        self.check_resources(self.cfg, self.policy, folder)
+        self.replay.keep_images_in(folder, self.policy.env_spec.image_names)
 
     @property
     def critic(self) -> QCritic:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,17 +17,18 @@ if TYPE_CHECKING:
     from robo_rl.train.pipeline.experiment import Experiment
 
 
-def check_sight(experiment: Experiment, labels: Iterable[str]) -> None:
+def check_sight(experiment: Experiment, labels: Iterable[str], folder: Path) -> None:
     """Build the experiment's policy once with the specs of its env, if images are involved.
 
     Args:
         experiment: The experiment.
         labels: Stages that are to run.
+        folder: Folder of the run; it need not exist.
 
     Raises:
         SpecError: The policy or its critic does not read what the env observes.
         ConfigError: A camera does not exist, or an image does not fit the encoder.
-        DeviceError: This machine cannot render, or has too little memory for a stage.
+        DeviceError: This machine cannot render, or has too little memory or disk for a stage.
     """
     stages, policy = [experiment.stages[label] for label in labels], experiment.policy
     if not any(each.cls.output_policy(each.cfg, None, policy) is policy for each in stages):
@@ -39,7 +41,7 @@ def check_sight(experiment: Experiment, labels: Iterable[str]) -> None:
         built = policy.build(env.obs_spec, env.act_spec, normalizer)
         for stage in stages:
             if experiment.place.type == "cpu":
-                stage.cls.check_memory(stage.cfg, built)
+                stage.cls.check_resources(stage.cfg, built, folder)
             _check_critic(getattr(getattr(stage.cfg, "algo", None), "cfg", None), env.obs_spec)
 
 

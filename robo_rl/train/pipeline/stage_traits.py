@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar
 
 from robo_rl.config.registry import Component
@@ -54,14 +55,15 @@ class StageTraits:
         del cfg, policy
 
     @classmethod
-    def check_memory(cls, cfg: Any, policy: DenoisingPolicy) -> None:
-        """Raise DeviceError for settings that need more memory than the processor has.
+    def check_resources(cls, cfg: Any, policy: DenoisingPolicy, folder: Path) -> None:
+        """Raise DeviceError for settings that need more memory or disk than the machine has.
 
         Args:
             cfg: The stage's own ``Config``.
             policy: The experiment's policy, built for its env; its weights are not trained.
+            folder: Folder of the run; it need not exist.
         """
-        del cfg, policy
+        del cfg, policy, folder
 
     @classmethod
     def output_policy(

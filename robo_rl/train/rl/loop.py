@@ -84,6 +84,7 @@ class Loop(Stateful):
             mine = self.num_envs // rank_info().world_size
             self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed, policy.device))
         _demand_together(self.algo, cfg.algo.name)
+        self.algo.keep_files_in(context.directory / "replay")
         load_demonstrations(self.algo, policy, context)
         load_offline_critics(self.algo, context)
         self.obs_stats = RunningObsStats(policy.normalizer) if cfg.running_obs_stats else None

@@ -82,8 +82,9 @@ class Distill(Stage):
         check_distillable(policy.cfg, WHY)
 
     @classmethod
-    def check_memory(cls, cfg: Config, policy: DenoisingPolicy) -> None:
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
         """See ``Stage``: the visited states of all rounds."""
+        del folder
         if policy.device.type == "cpu":
             states = cfg.rounds * cfg.decisions * cfg.num_envs
             needed = 2 * states * policy.obs_horizon * policy.env_spec.num_bytes  # also a copy
@@ -99,7 +100,7 @@ class Distill(Stage):
         """Distil, evaluate student and teacher on the same start states, and save the student."""
         teacher = load_policy(context.artifact("policy"), context.device)
         check_distillable(teacher.cfg, WHY)
-        self.check_memory(self.cfg, teacher)
+        self.check_resources(self.cfg, teacher, context.directory)
         run = _Run(self.cfg, context, teacher)
         loss = run.train(context.directory)
         student = run.trainer.ema.module

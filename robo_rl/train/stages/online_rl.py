@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field
@@ -65,12 +66,12 @@ class OnlineRl(Stage):
             check_groups(size, cfg.num_envs)
 
     @classmethod
-    def check_memory(cls, cfg: Config, policy: DenoisingPolicy) -> None:
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
         """See ``Stage``: rollouts, and what the algorithm keeps."""
         if cfg.num_envs != "auto":
             reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
             demand_rollout_memory(policy, cfg.num_envs * cfg.decisions, reused)
-        cfg.algo.cls.check_memory(cfg.algo.cfg, policy)
+        cfg.algo.cls.check_resources(cfg.algo.cfg, policy, folder)
 
     @classmethod
     def low_power_warning(cls, cfg: Config, protocol: EvalProtocol) -> str | None:

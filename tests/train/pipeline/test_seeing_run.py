@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import torch
 from small_images import make_seeing_policy
-from small_runs import EXPERIMENT, STAGES
+from small_runs import EXPERIMENT, STAGES, outcome
 
 from robo_rl import Bundle
+from robo_rl.algo.off_policy.td3 import Td3
 from robo_rl.config.models import ConfigTree
 from robo_rl.core.errors import DataError, Notice, RoboRlError
 from robo_rl.core.spec import ObsSpec, TensorSpec
+from robo_rl.data.rollout import Rollout
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.spec_checks import check_same_specs
 from robo_rl.train.pipeline.run import run_experiment
@@ -77,21 +79,48 @@ def _online(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("stages", "said"),
     [
-        (_online(decisions=100_000_000), r"a rollout of .*00,000,000 decisions"),
+        (_online(decisions=100_000_000), r"memory for a rollout of .*00,000,000 decisions"),
         (
             _online(algo={"name": "td3", "replay": {"capacity": 10**9}}),
-            "a replay buffer of 1,000,000,000 rows",
+            "disk space for a replay buffer of 1,000,000,000 rows",
         ),
         (
             {**STAGES, "distill": {**STAGES["distill"], "decisions": 100_000_000}},
-            ".* visited states",
+            "memory for .* visited states",
         ),
     ],
 )
-def test_too_little_memory_is_said_before_anything_is_recorded(stages, said, tmp_path, opengl):
-    with pytest.raises(RoboRlError, match=rf"too little memory for {said}"):
+def test_too_little_room_is_said_before_anything_is_recorded(stages, said, tmp_path, opengl):
+    with pytest.raises(RoboRlError, match=rf"too little {said}"):
         run_experiment(seeing(stages), [], tmp_path)
-    assert not list(tmp_path.glob("*/*/data.zarr"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stopped_run_finds_the_images_of_its_replay_buffer_in_files(
+    tmp_path, opengl, monkeypatch
+):
+    algo = {"name": "td3", "warmup_decisions": 8, "minibatch": 16, "critic": {"hidden": [16]}}
+    online = _online(algo=algo, updates=4)["online"]
+    road = seeing({"collect": STAGES["collect"], "bc": {"steps": 5, "batch": 16}, "online": online})
+    run_experiment(road, [], tmp_path / "whole")
+    learn = Td3.update
+
+    def stopped(self: Td3, rollout: Rollout) -> dict[str, float]:
+        if self.updates == 2:
+            raise KeyboardInterrupt
+        return learn(self, rollout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Td3, "update", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(road, [], tmp_path / "stopped")
+    run_experiment(road, [], tmp_path / "stopped")
+    whole, again = (outcome(tmp_path / name / "tiny") for name in ("whole", "stopped"))
+    assert whole == again
+    stage = tmp_path / "stopped/tiny/02-online"
+    assert list(stage.glob("replay/*.images"))
+    largest = max(file.stat().st_size for file in stage.glob("ckpt/*/tensors.safetensors"))
+    assert largest < 2**20
 
 
 def test_demonstrations_beyond_the_memory_are_told_at_the_first_wave(tmp_path, opengl, monkeypatch):
@@ -118,7 +147,7 @@ def test_what_cannot_be_seen_is_one_line_before_anything_is_recorded(
         run_experiment(seeing(**fields), [], tmp_path)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert not list(tmp_path.glob("tiny/00-collect/data.zarr"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_policy_of_another_size_of_images_is_refused():
