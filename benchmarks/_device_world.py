@@ -129,9 +129,11 @@ def observations(device: torch.device, rows: int = 32, *, sees: bool = False) ->
     return {**found, "eye": picture(found["pos"])} if sees else found
 
 
-def make_collector(device: torch.device, *, single_step: bool = False) -> Collector:
+def make_collector(
+    device: torch.device, *, single_step: bool = False, sees: bool = False
+) -> Collector:
     """A collector whose episodes have begun."""
-    env = ChunkEnv(GoalEnv(device), obs_horizon=2, exec_horizon=2, gamma=0.99)
+    env = ChunkEnv(GoalEnv(device, sees=sees), obs_horizon=2, exec_horizon=2, gamma=0.99)
     collector = Collector(env, generator(device, 5), single_step=single_step)
     collector.start(1)
     return collector

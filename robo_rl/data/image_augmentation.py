@@ -85,9 +85,8 @@ def color_jitter(
     """
     rows = images.shape[0]
     drawn = 2.0 * torch.rand(2, rows, generator=generator, device=generator.device) - 1.0
-    spread = torch.tensor([[brightness], [contrast]], device=drawn.device)
-    factors = (1.0 + spread * drawn).to(images.device)
-    bright, contrasted = factors.view(2, rows, 1, 1, 1, 1)
+    drawn = drawn.to(images.device).view(2, rows, 1, 1, 1, 1)
+    bright, contrasted = 1.0 + brightness * drawn[0], 1.0 + contrast * drawn[1]
     pixels = images.float()
     mean = pixels.mean(dim=(1, 2, 3, 4), keepdim=True)
     changed = bright * (mean + contrasted * (pixels - mean))
