@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from robo_rl.policy.base import DenoisingPolicy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from pretended_gpu import GPU, PretendedGpu
+_PRETENDED = import_module("pretended_gpu")
+GPU, PretendedGpu = _PRETENDED.GPU, _PRETENDED.PretendedGpu
 
 MINIBATCHES = 8
 

@@ -28,7 +28,7 @@ PARTS: dict[str, Callable[..., float]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     found = {
