@@ -30,7 +30,7 @@ from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.same_noise_distillation import visited_loss
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.registry import component
-from robo_rl.data.image_augmentation import ImageAugmentation
+from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.running_obs_stats import RunningObsStats
 from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.train.checkpoint.policies import load_policy, save_policy

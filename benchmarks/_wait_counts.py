@@ -23,7 +23,7 @@ from _device_world import (
 
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.registry import component
-from robo_rl.data.image_augmentation import ImageAugmentation
+from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.policy.base import DenoisingPolicy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

@@ -10,6 +10,9 @@ from robo_rl.core.errors import DeviceError
 SHARE = 0.9
 """Share of the available memory that one part of a run may take."""
 
+_DATA_SHARE = 0.5
+"""Share of the available memory that one dataset may take, if it can be in files instead."""
+
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -20,6 +23,12 @@ def available_bytes() -> int | None:
     """
     found = [each for each in (_of_machine(), _of_container()) if each is not None]
     return min(found) if found else None
+
+
+def fits_memory(needed: int) -> bool:
+    """Return whether data of so many bytes should be kept in memory, beside all else."""
+    there = available_bytes()
+    return there is None or needed <= _DATA_SHARE * there
 
 
 def demand_memory(needed: int, what: str, hint: str) -> None:

@@ -1,4 +1,4 @@
-"""Training windows over demonstrations, in memory: observation histories and action chunks.
+"""Training windows over demonstrations: observation histories and action chunks.
 
 Shapes: N rows of all episodes together, B rows of a batch, To observations of history, H actions of
 a chunk, A act_dim.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,10 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import DataError
-from robo_rl.core.memory import demand_memory
+from robo_rl.core.memory import demand_memory, fits_memory
 from robo_rl.core.spec import TensorSpec
+from robo_rl.data.images.frame_cache import cached_frames
+from robo_rl.data.images.image_log import ImageLog
 from robo_rl.data.relative_actions import relative_rows
 from robo_rl.data.statistics import Stats, key_stats, min_delta_scale, typical_step
 from robo_rl.data.store.commits import EpisodeRecord
@@ -68,12 +71,14 @@ class WindowDataset:
         horizon: H.
         only_success: Leave out episodes that failed.
         among: Indices of the store's episodes to use; None for all.
+        images: Names of the images to hold; None for all. Vectors are always held.
+        frames: Folder for decoded images that do not fit the memory; None refuses such a dataset.
         device: Device of the tensors and batches.
 
     Raises:
         DataError: There is no episode, a chunk is damaged, a value is not finite, or the column
             ``executed`` does not fit the actions.
-        DeviceError: The rows do not fit the memory.
+        DeviceError: The rows do not fit the memory, or the images do not fit the disk.
     """
 
     def __init__(
@@ -84,6 +89,8 @@ class WindowDataset:
         *,
         only_success: bool = False,
         among: Collection[int] | None = None,
+        images: Collection[str] | None = None,
+        frames: Path | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.obs_horizon, self.horizon = obs_horizon, horizon
@@ -100,14 +107,16 @@ class WindowDataset:
                 found=f"{len(store.episodes)} episodes",
                 hint="collect more, or with less noise",
             )
-        self._names = tuple(store.obs_spec.items)
+        spec, left_out = store.obs_spec, set[str]()
+        if images is not None:
+            left_out = set(spec.image_names) - set(images)
+        self._names = tuple(name for name in spec.items if name not in left_out)
         self._act_spec, is_delta = store.act_spec, store.act_spec.is_delta
         self._is_delta = torch.tensor(is_delta, device=device) if any(is_delta) else None
         self._axes = {key: spec.names for key, spec in store.schema.arrays.items()}
-        keys = [*(f"obs.{name}" for name in self._names), "act"]
-        rows = sum(record.length for record in episodes)
-        hint = "use fewer episodes, or smaller images"
-        demand_memory(rows * store.obs_spec.num_bytes, f"{rows:,} rows of {store.path}", hint)
+        self._frames = self._cached(store, episodes, frames)
+        in_files = spec.image_names if self._frames else ()
+        keys = [*(f"obs.{name}" for name in self._names if name not in in_files), "act"]
         self._rows = _read_rows(store, episodes, keys, device)
         self._executed = self._rows["act"]
         if _has_column(store, EXECUTED, store.act_spec, "does not hold an action of each row"):
@@ -144,11 +153,31 @@ class WindowDataset:
         future = rows + torch.arange(self.horizon, device=rows.device)
         past = torch.maximum(past, self._first[rows])
         beyond, future = future > self._last[rows], torch.minimum(future, self._last[rows])
-        obs = {name: self._rows[f"obs.{name}"][past] for name in self._names}
+        obs = self._obs(past)
         chunk = act[future]
         if self._is_delta is not None:
             chunk = chunk.masked_fill(beyond[..., None] & self._is_delta, 0.0)
         return Batch(obs, chunk)
+
+    def _obs(self, rows: Tensor) -> dict[str, Tensor]:
+        """Return the observations (B, To, …) of rows (B, To)."""
+        found = {} if self._frames is None else self._frames.read(rows.flatten())
+        images = {name: x.to(rows.device).unflatten(0, rows.shape) for name, x in found.items()}
+        return {
+            name: images[name] if name in images else self._rows[f"obs.{name}"][rows]
+            for name in self._names
+        }
+
+    def _cached(
+        self, store: ZarrStore, episodes: list[EpisodeRecord], folder: Path | None
+    ) -> ImageLog | None:
+        """Return the images in files if the memory is too small for them and there is a folder."""
+        held, rows = store.obs_spec.select(self._names, "obs"), sum(r.length for r in episodes)
+        needed, hint = rows * held.num_bytes, "use fewer episodes, or smaller images"
+        if held.image_names and folder is not None and not fits_memory(needed):
+            return cached_frames(folder, store, episodes, held.image_names)
+        demand_memory(needed, f"{rows:,} rows of {store.path}", hint)
+        return None
 
     def batches(self, batch: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Yield each window once, in order or shuffled; the last batch may be short."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.data.dataset import INTERVENTION
-from robo_rl.data.image_table import ImageFileTable
+from robo_rl.data.images.image_table import ImageFileTable
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.row_table import RowTable
 from robo_rl.data.transitions import (
@@ -118,8 +118,7 @@ class Replay:
         Rows without the column ``human`` count as not commanded by a human.
 
         Raises:
-            DataError: There is experience already, or the rows have another layout. Also raised if
-                corrections are requested and no decision is one.
+            DataError: There is experience already, or the rows have another layout.
         """
         if self._used:
             raise DataError(
@@ -132,14 +131,16 @@ class Replay:
         self._table.write(places, rows, self._demo_rows + len(places))
         self._demo_rows += len(places)
         self._find_decisions()
-        self._demand_corrections()
 
     def add(self, rollout: Rollout) -> None:
         """Add a rollout; an env that continues its last rollout is joined to it.
 
         Raises:
-            DataError: The rollout is larger than the buffer, or has another layout.
+            DataError: The rollout is larger than the buffer, or has another layout. Also raised if
+                corrections are requested, and no decision of the demonstrations is one.
         """
+        if self._demo_rows:
+            self._demand_corrections()
         rows, begins, open_end = rollout_rows(rollout)
         self._table.check(rows)
         places = self._places(len(rows["next"]), begins.cpu(), self._joined(rows, begins))

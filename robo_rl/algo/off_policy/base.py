@@ -30,7 +30,7 @@ from robo_rl.core.memory import demand_disk, demand_memory
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.q_learner import QLearner
-from robo_rl.data.image_augmentation import ImageAugmentation
+from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.ema import TargetNetwork

@@ -8,6 +8,7 @@ from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import dataset_transitions
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.stage import Context
 
@@ -29,10 +30,10 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
         return
     if not algo.takes_demonstrations:
         return
-    data = WindowDataset(
-        context.dataset(), policy.obs_horizon, policy.horizon, device=policy.device
-    )
-    algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
+    store, sizes = context.dataset(), (policy.obs_horizon, policy.horizon)
+    for among in _parts(store):
+        data = WindowDataset(store, *sizes, among=among, device=policy.device)
+        algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
 
 
 def policy_transitions(
@@ -41,6 +42,12 @@ def policy_transitions(
     """Return a dataset as decisions with the policy's chunks and normaliser."""
     executed = policy.exec_horizon
     return dataset_transitions(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
+
+
+def _parts(store: ZarrStore) -> list[set[int] | None]:
+    """Return sets of episodes that fit the memory: single ones with images, else all (None)."""
+    each: list[set[int] | None] = [{number} for number in range(len(store.episodes))]
+    return each if store.obs_spec.image_names else [None]
 
 
 def _demand_none_needed(algo: Algorithm) -> None:

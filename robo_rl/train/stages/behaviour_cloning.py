@@ -14,7 +14,7 @@ from robo_rl.config.registry import Component
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.image_augmentation import ImageAugmentation
+from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
@@ -95,6 +95,8 @@ class CloneBehaviour(Stage):
             obs_horizon=component.cfg.obs_horizon,
             horizon=component.cfg.horizon,
             only_success=self.cfg.only_success,
+            images=component.cfg.sees or None,
+            frames=context.directory / "frames",
             device=context.device,
         )
         outside = warn_limit_violations(store)

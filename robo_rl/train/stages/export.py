@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import ClassVar
 
 import torch
@@ -131,9 +132,18 @@ class Export(Stage):
 
 def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor]:
     """Return what the policy reads of the dataset; a small dataset is repeated with other noise."""
-    data = WindowDataset(store, obs_horizon=policy.obs_horizon, horizon=policy.horizon)
+    images = policy.obs_spec.image_names
+    among = _first_episodes(store, MIN_ROWS) if images else None
+    data = WindowDataset(store, policy.obs_horizon, policy.horizon, among=among, images=images)
     obs = data.windows(torch.arange(max(len(data), MIN_ROWS)) % len(data)).obs
     return {name: obs[name] for name in policy.obs_spec.items}
+
+
+def _first_episodes(store: ZarrStore, rows: int) -> range:
+    """Return the first episodes that have so many rows together, or all."""
+    stops = accumulate(record.length for record in store.episodes)
+    enough = (number + 1 for number, stop in enumerate(stops) if stop >= rows)
+    return range(next(enough, len(store.episodes)))
 
 
 def good_episodes(result: EvalResult, policy: EvalResult) -> Tensor:

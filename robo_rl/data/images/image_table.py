@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import CheckpointError
-from robo_rl.data.image_log import FILE_BYTES, ImageLog
+from robo_rl.data.images.image_log import FILE_BYTES, ImageLog
 from robo_rl.data.row_table import RowTable
 
 _NUMBER, _FILES = "images", "files"

@@ -12,7 +12,7 @@ import torch
 from small_rollouts import World
 
 from robo_rl.core.errors import CheckpointError, DataError
-from robo_rl.data.image_table import ImageFileTable
+from robo_rl.data.images.image_table import ImageFileTable
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.train.checkpoint.pytree import flatten, unflatten
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.data.image_augmentation import ImageAugmentation, color_jitter, random_shift
+from robo_rl.data.images.image_augmentation import ImageAugmentation, color_jitter, random_shift
 
 
 def images(rows: int = 32, history: int = 2) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""Images of datasets and replay buffers: files, caches and augmentation."""
