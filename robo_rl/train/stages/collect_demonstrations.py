@@ -19,7 +19,7 @@ from robo_rl.api.env import Step, VecEnv
 from robo_rl.api.task import Demonstrable, Demonstration
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError, Notice, PluginError
-from robo_rl.core.memory import SHARE, available_bytes
+from robo_rl.core.memory import fits_memory
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import EXECUTED
@@ -138,14 +138,16 @@ class CollectDemonstrations(Stage):
         return episodes
 
     def _tell_memory(self, env: VecEnv, episodes: Episodes) -> None:
-        """Tell at the first wave if cloning will not fit the memory of this machine."""
+        """Tell at the first wave if the demonstrations will not fit the memory of this machine."""
         length = sum(len(each["act"]) for each in episodes) / len(episodes)
         rows = length * (self.cfg.successes or self.cfg.episodes)
-        needed, there = rows * env.obs_spec.num_bytes, available_bytes()
-        if there is not None and needed > SHARE * there:
+        needed = rows * env.obs_spec.num_bytes
+        if not fits_memory(needed):
+            in_files = "cloning will read the images from files"
+            then = in_files if env.obs_spec.image_names else "record fewer"
             warnings.warn(
-                f"cloning these demonstrations here needs about {needed / 1e9:.1f} GB of memory,"
-                f" {there / 1e9:.1f} GB are available: record fewer, or smaller images",
+                f"these demonstrations need about {needed / 1e9:.1f} GB, more than half of the"
+                f" available memory: {then}",
                 Notice,
                 stacklevel=2,
             )

@@ -124,8 +124,8 @@ def test_a_stopped_run_finds_the_images_of_its_replay_buffer_in_files(
 
 
 def test_demonstrations_beyond_the_memory_are_told_at_the_first_wave(tmp_path, opengl, monkeypatch):
-    monkeypatch.setattr(collect_demonstrations, "available_bytes", lambda: 10_000)
-    with pytest.warns(Notice, match=r"needs about .* GB of memory"):
+    monkeypatch.setattr(collect_demonstrations, "fits_memory", lambda needed: False)
+    with pytest.warns(Notice, match=r"need about .* GB.*read the images from files"):
         run_experiment(seeing({"collect": STAGES["collect"]}), [], tmp_path)
 
 
