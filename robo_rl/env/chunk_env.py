@@ -127,11 +127,12 @@ class ChunkEnv:
         if act.ndim != 3 or act.shape[1] < self.exec_horizon:
             expected = f"(B, H ≥ {self.exec_horizon}, A)"
             raise SpecError("action chunk does not fit", expected=expected, found=tuple(act.shape))
-        total = _StepSums(self._history, self.num_envs, self.device)
+        total, shown = _StepSums(self._history, self.num_envs, self.device), Obs()
         for step in self._steps(act[:, : self.exec_horizon]):
-            successor = {k: _push(v, step.next_obs[k]) for k, v in self._history.items()}
+            successor = self._successor(step.next_obs, shown)
             total.add(step, successor, self.gamma)
             self._history = self._after(step, successor)
+            shown = step.next_obs if isinstance(self.env, OpenLoop) else Obs()
         return total.result(self._history)
 
     def rest(self, envs: Tensor) -> None:
@@ -163,6 +164,22 @@ class ChunkEnv:
             yield from self.env.rollout(act, frames=self.obs_horizon)
         else:
             yield from (self.env.step(act_t) for act_t in act.unbind(1))
+
+    def _successor(self, frames: Obs, shown: Obs) -> Obs:
+        """Return the histories with new frames at their end.
+
+        Images that nobody reads are not rendered within a chunk, and their tensor is repeated. A
+        history of one such image stays as it is, without a copy.
+
+        Args:
+            frames: Name → (B, …).
+            shown: The frames before, of the same open-loop sequence; empty for none.
+        """
+        one = self.obs_horizon == 1
+        return {
+            k: v if one and frames[k] is shown.get(k) else _push(v, frames[k])
+            for k, v in self._history.items()
+        }
 
     def _after(self, step: Step, successor: Obs) -> Obs:
         """Return the next history: the successor's, or the new episode's first frame."""
@@ -202,7 +219,7 @@ class _StepSums:
         self.rew_sum = self.rew_sum + torch.where(valid, step.rew, 0.0)
         self.discount = torch.where(valid, self.discount * gamma, self.discount)
         self.num_exec = self.num_exec + valid
-        self.next_obs = {k: where_rows(valid, v, self.next_obs[k]) for k, v in successor.items()}
+        self.next_obs = {k: _where(valid, v, self.next_obs[k]) for k, v in successor.items()}
         for name, value in step.metrics.items():
             self._add_metric(name, value, valid)
         self.terminated = self.terminated | self.live & step.terminated
@@ -234,6 +251,11 @@ class _StepSums:
             discount=self.discount,
             rew_sum=self.rew_sum,
         )
+
+
+def _where(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """Return ``where_rows``, without a copy of one tensor twice."""
+    return yes if yes is no else where_rows(mask, yes, no)
 
 
 def _push(history: Tensor, frame: Tensor) -> Tensor:
