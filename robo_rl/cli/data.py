@@ -118,12 +118,15 @@ def convert(
     explain: Annotated[bool, typer.Option(help="Print a draft of the settings alone.")] = False,
 ) -> None:
     """Convert recordings of a robot, or a dataset of another format, to a dataset."""
+    converter = _converter(source, overrides or [])
+    if not run.exists():
+        raise DataError("does not exist", where=run, expected="recordings, or a dataset")
     if explain:
-        typer.echo(_converter(source, overrides or []).explain(run), nl=False)
+        typer.echo(converter.explain(run), nl=False)
         return
     if out is None:
         raise ConfigError("--out is needed", expected="the directory of the dataset, to be made")
-    done = _converter(source, overrides or []).convert(run, out)
+    done = converter.convert(run, out)
     for note in done.notes:
         typer.echo(note)
     typer.echo(f"{out}: {done.episodes} episodes, {done.rows} steps")

@@ -9,6 +9,7 @@ Shapes: L rows of an episode.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -18,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from robo_rl.config.compose import compose
 from robo_rl.config.models import ConfigModel, validate
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import ConfigError, DataError
 from robo_rl.core.images import Crop
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.core.suggestions import did_you_mean
@@ -36,6 +37,9 @@ UNITS = {
 
 RANGES = {"percent": (0.0, 100.0), "range_m100_100": (-100.0, 100.0)}
 """Unit of a file that is a share of a range → its values at the ends of the range."""
+
+UNFILLED = "???"
+"""Mark of a value that a draft leaves to the user."""
 
 Index = Annotated[int, Field(ge=0)]
 
@@ -270,9 +274,29 @@ def read_mapping(file: str | Path) -> Mapping:
     """Read a mapping.
 
     Raises:
-        ConfigError: The file is missing, or a value does not fit; all problems are listed.
+        ConfigError: The file is missing, a ``???`` has no value, or a value does not fit.
     """
-    return validate(compose(file), Mapping)
+    path = Path(file).absolute()
+    if not path.is_file():
+        hint = "`robo-rl data convert … --explain > FILE` drafts one"
+        raise ConfigError("the mapping does not exist", where=file, hint=hint)
+    tree = compose(path)
+    if unfilled := list(dict.fromkeys(_unfilled(tree.values))):
+        missing, hint = f"no value yet: {', '.join(unfilled)}", f"replace every {UNFILLED}"
+        raise ConfigError(missing, where=file, hint=hint)
+    return validate(tree, Mapping)
+
+
+def _unfilled(value: Any, key: str = "") -> Iterator[str]:
+    """Yield the keys whose values hold ``???``."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _unfilled(each, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _unfilled(each, key)
+    elif value == UNFILLED:
+        yield key
 
 
 def _feature(info: Columns, item: str, source: str) -> Feature:

@@ -21,7 +21,14 @@ from robo_rl.data.columns.episode import build_episode
 from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.convert import Converted
 from robo_rl.data.lerobot.episodes import EpisodeEntry, read_episodes
-from robo_rl.data.lerobot.info import ACTION, NEXT_REWARD, NEXT_SUCCESS, Info, read_info
+from robo_rl.data.lerobot.info import (
+    ACTION,
+    MAPPING_FILE,
+    NEXT_REWARD,
+    NEXT_SUCCESS,
+    Info,
+    read_info,
+)
 from robo_rl.data.lerobot.tables import check_clock, episode_rows, numbers, pictures, read_table
 from robo_rl.data.lerobot.video import Frame, decode_picture, frames_at
 
@@ -73,8 +80,11 @@ class LeRobotConverter:
         return []
 
     def explain(self, run: Path) -> str:
-        """Return a draft of the mapping as YAML."""
-        return draft_mapping(read_info(run), is_observed, TOLD)
+        """Return a draft of the mapping as YAML; an export of robo-rl holds a complete one."""
+        info, kept = read_info(run), run / MAPPING_FILE
+        if kept.is_file():
+            return f"# {' '.join(info.about.split())}.\n{kept.read_text(encoding='utf-8')}"
+        return draft_mapping(info, is_observed, TOLD)
 
 
 class LeRobotReader:

@@ -15,6 +15,8 @@ from robo_rl.core.errors import DataError, first_problem
 from robo_rl.data.columns.feature import PICTURES, Feature
 
 INFO_FILE = "meta/info.json"
+MAPPING_FILE = "meta/robo_rl.yaml"
+"""The mapping that reads an export of robo-rl back."""
 STATE, ACTION = "observation.state", "action"
 NEXT_SUCCESS, NEXT_REWARD = "next.success", "next.reward"
 VERSIONS = ("v2.1", "v3.0")

@@ -121,8 +121,27 @@ def test_a_draft_asks_for_what_the_dataset_does_not_say(tmp_path: Path, capsys):
     words = ["data", "convert", str(TINY), f"mapping={file}", "--from", "lerobot"]
     assert main([*words, "--out", str(tmp_path / "data.zarr")]) == 2
     said = capsys.readouterr().err
-    assert "act_reference: a value is needed" in said
+    missing = "obs.state.units, obs.state.range_of.gripper.pos, act.units"
+    assert f"mapping.yaml: no value yet: {missing}" in said
+    assert said.count("\n") == 1
     assert not (tmp_path / "data.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{tiny}", "mapping=none.yaml"], "none.yaml: the mapping does not exist; `robo-rl data"),
+        (["nowhere", "mapping=none.yaml"], "nowhere: does not exist; expected recordings, or a"),
+        (["nowhere", "--from", "lerobott"], "did you mean 'lerobot'"),
+    ],
+)
+def test_what_is_missing_is_said_before_what_comes_after(words: list[str], said: str, capsys):
+    filled = [word.format(tiny=TINY) for word in words]
+    assert main(["data", "convert", "--from", "lerobot", *filled]) == 2
+    error = capsys.readouterr().err
+    assert ("--out is needed" if "{tiny}" in words else said) in error
+    assert main(["data", "convert", "--from", "lerobot", *filled, "--out", "never"]) == 2
+    assert said in capsys.readouterr().err
 
 
 WRONG = [

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from small_lerobot import TINY, convert
 from small_runs import EXPERIMENT
 
@@ -20,8 +21,9 @@ from robo_rl.cli.main import main
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
-from robo_rl.data.lerobot.exporter import MAPPING_FILE, LeRobotExporter
+from robo_rl.data.lerobot.exporter import LeRobotExporter
 from robo_rl.data.lerobot.importer import LeRobotConverter
+from robo_rl.data.lerobot.info import MAPPING_FILE
 from robo_rl.data.lerobot.statistics import column_stats, merged_stats
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.spec_checks import check_same_specs
@@ -92,6 +94,8 @@ def exported(request: pytest.FixtureRequest, store: ZarrStore, tmp_path_factory)
 
 def test_what_is_written_reads_back(store: ZarrStore, exported: Path, tmp_path: Path):
     mapping = str(exported / MAPPING_FILE)
+    drafted = LeRobotConverter(LeRobotConverter.Config()).explain(exported)
+    assert yaml.safe_load(drafted) == yaml.safe_load(Path(mapping).read_text())
     LeRobotConverter(LeRobotConverter.Config(mapping=mapping)).convert(
         exported, tmp_path / "b.zarr"
     )
