@@ -22,6 +22,6 @@ descriptor it sends; both ends derive the layout from ``shared_fields``. The mes
 
 from __future__ import annotations
 
-from .adapters import flatten_obs, obs_specs
+from .adapters import act_limits, flatten_obs, obs_specs
 
-__all__ = ["flatten_obs", "obs_specs"]
+__all__ = ["act_limits", "flatten_obs", "obs_specs"]

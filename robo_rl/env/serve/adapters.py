@@ -48,6 +48,11 @@ def flatten_obs(groups: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def act_limits(size: int, limit: float) -> dict[str, Any]:
+    """Return the limits of actions for ``world``; none for a limit of 0."""
+    return {"low": [-limit] * size, "high": [limit] * size} if limit else {}
+
+
 def obs_specs(obs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the description of observations (B, …) for ``world``."""
     return {

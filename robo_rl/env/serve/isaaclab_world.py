@@ -73,9 +73,8 @@ class IsaacLabEnvs:
             self._observe_before_resets()
         self.step(np.zeros((env.num_envs, *space.shape), np.float32))  # compiles the kernels
         limited = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
-        limits = {"low": space.low.tolist(), "high": space.high.tolist()} if limited else {}
-        if act_limit and not limited:
-            limits = {"low": [-act_limit] * space.shape[0], "high": [act_limit] * space.shape[0]}
+        own = {"low": space.low.tolist(), "high": space.high.tolist()}
+        limits = own if limited else _SERVE.act_limits(space.shape[0], act_limit)
         self.world: dict[str, Any] = {
             "obs": _SERVE.obs_specs(obs),
             "act": {"shape": list(space.shape), **limits},

@@ -89,6 +89,25 @@ def test_mjlab_conforms():
     )
 
 
+def test_mjlabs_actions_have_limits_and_episodes_a_length_on_request():
+    kwargs = {"task": "Mjlab-Cartpole-Balance", "device": "cpu", "act_limit": 2.0, "episode_s": 1.0}
+    with closing(remote("mjlab", 2, **kwargs)) as env:
+        assert (env.act_spec.low, env.act_spec.high) == ((-2.0,), (2.0,))
+        assert env.max_episode_steps == 20
+        env.reset(0)
+        for step in range(1, 21):
+            ended = env.step(torch.zeros(2, 1)).truncated
+            assert ended.all() == (step == 20)
+
+
+def test_mjlabs_cart_pole_experiment_learns(tmp_path: Path):
+    python = f"env.python={made('mjlab')}"
+    assert main(["run", "mjlab_cartpole", python, "--out", str(tmp_path)]) == 0
+    report = tmp_path / "mjlab_cartpole/01-online/report.json"
+    numbers = json.loads(report.read_text())["numbers"]
+    assert numbers["return"]["low"] > numbers["return_before"]["high"]
+
+
 @pytest.fixture
 def isaac_assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Isaac Lab's interpreter, with the assets of its cart-poles on this machine."""
