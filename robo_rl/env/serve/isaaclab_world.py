@@ -50,7 +50,15 @@ def make_all(
     cfg.compute_final_obs = True
     launched = app.launch_simulation(cfg, {"headless": True, "visualizer": ["none"]})
     launched.__enter__()
-    return IsaacLabEnvs(gym.make(task, cfg=cfg).unwrapped, launched, act_limit)
+    try:
+        env = gym.make(task, cfg=cfg).unwrapped
+    except FileNotFoundError as error:
+        raise _SERVE.RequestError(
+            "config",
+            f"an asset of {task} cannot be loaded: {error}",
+            hint="connect to the internet, or name a folder of assets in ISAACSIM_ASSET_ROOT",
+        ) from error
+    return IsaacLabEnvs(env, launched, act_limit)
 
 
 class IsaacLabEnvs:

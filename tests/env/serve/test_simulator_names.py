@@ -10,6 +10,7 @@ import pytest
 
 import robo_rl.env.serve
 from robo_rl.env.remote.interpreters import RECIPES
+from robo_rl.env.serve.adapters import adapters
 
 ENVS = ("isaaclab.envs.manager_based_rl_env", "isaaclab.envs.direct_rl_env")
 BASE = "isaaclab.envs.manager_based_env"
@@ -63,6 +64,17 @@ ISAAC, MJLAB = Adapter("isaaclab"), Adapter("mjlab")
 @pytest.mark.parametrize(("name", "adapter"), [("isaaclab", ISAAC), ("mjlab", MJLAB)])
 def test_the_names_are_those_of_the_recipes_version(name: str, adapter: Adapter):
     assert f"{name}=={adapter.found['version']}" in RECIPES[name].packages
+
+
+@pytest.mark.parametrize("name", adapters())
+def test_what_an_adapter_takes_from_this_folder_is_there(name: str):
+    source = (Path(robo_rl.env.serve.__file__ or "").parent / f"{name}_world.py").read_text()
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "_SERVE"
+    }
+    assert used <= set(robo_rl.env.serve.__all__)
 
 
 def test_attributes_of_isaac_labs_envs_exist_in_both_kinds():
