@@ -23,6 +23,7 @@ from robo_rl.train.checkpoint.progress import Progress
 from robo_rl.train.checkpoint.pytree import flatten
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.datasets.demonstrations import load_demonstrations
+from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.rl.collector_factory import (
     count_envs,
@@ -37,7 +38,7 @@ from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 from robo_rl.train.rl.guard.final_choice import FinalChoice
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop_config import LoopConfig
-from robo_rl.train.rl.periodic_eval import PeriodicEval
+from robo_rl.train.rl.periodic_eval import PeriodicEval, probe_protocol
 from robo_rl.train.rl.shards import ShardPlan
 from robo_rl.train.rl.stopping import StoppingRule
 
@@ -70,7 +71,7 @@ class Loop(Stateful):
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, self.seed = cfg, policy, (seed := context.seed)
-        self._task = context.experiment.task
+        self._context, self._task = context, context.experiment.task
         self.is_main_process = rank_info().rank == 0
         self.console = Console(stderr=True, quiet=not self.is_main_process)
         self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
@@ -140,7 +141,7 @@ class Loop(Stateful):
         with shown as progress, between_updates() as pause:
             progress.update(*self._progress())
             while not self._ends:
-                metrics = self._update()
+                metrics = self._update() | self._confirm_stop()
                 if self.log is not None:
                     metrics |= self.periodic_eval.run(
                         self.algo.updates, self.eval_policy, last=self._ends
@@ -217,6 +218,17 @@ class Loop(Stateful):
             "update_s": ended - updated,
             **taught,
         }
+
+    def _confirm_stop(self) -> dict[str, float]:
+        """Let episodes without exploration confirm that success suffices; see ``StoppingRule``."""
+        updates = self.algo.updates
+
+        def evaluate() -> EvalResult:
+            protocol = probe_protocol(self._context, self.cfg.stop_confirm, f"stop {updates}")
+            label = f"update {updates}, to stop"
+            return self._context.evaluate(self.eval_policy, label, protocol)
+
+        return self.stopping.confirm(evaluate)
 
     def _guard(self, outcomes: EpisodeOutcomes) -> None:
         """Pass complete episodes to the guard; roll back if it says so."""

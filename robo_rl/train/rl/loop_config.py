@@ -25,7 +25,8 @@ class LoopConfig(ConfigModel):
 
     ``stop_success`` and ``stop_return`` end the run early. They compare the training episodes,
     which include exploration noise, of the fewest latest updates with ``stop_episodes`` episodes in
-    total.
+    total. ``stop_confirm`` episodes without exploration must reach the threshold too; else training
+    goes on for some updates before they are evaluated again. Their time does not count.
 
     ``exploration`` changes how the policy explores; the evaluated policy stays the same.
     ``running_obs_stats`` updates the normalisation of observations, for policies without
@@ -52,6 +53,8 @@ class LoopConfig(ConfigModel):
     """Mean training return at which training ends; null never."""
     stop_episodes: int = Field(default=200, ge=1)
     """Number of latest episodes that ``stop_success`` and ``stop_return`` average over."""
+    stop_confirm: int = Field(default=100, ge=0)
+    """Episodes without exploration that confirm ``stop_success`` or ``stop_return``; 0 for none."""
     checkpoint_every: int = Field(default=10, ge=1)
     """Updates between two checkpoints."""
     exploration: ExplorationConfig = ExplorationConfig()

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 
 from robo_rl.core.stateful import Stateful
+from robo_rl.distributed.process_group import broadcast_int, rank_info
+from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.loop_config import LoopConfig
+
+_PATIENCE = 10
+"""Updates after an evaluation that did not confirm a threshold, before the next."""
 
 
 class StoppingRule(Stateful):
     """Decides from the latest training episodes and the spent budget when training ends.
 
+    A policy may reach its goal by exploration noise alone, so that a threshold of training episodes
+    ends training only if episodes without exploration confirm it.
+
     Args:
         cfg: Budget and thresholds.
     """
 
-    state_parts: ClassVar[tuple[str, ...]] = ("recent", "enough")
+    state_parts: ClassVar[tuple[str, ...]] = ("recent", "enough", "wait")
 
     def __init__(self, cfg: LoopConfig) -> None:
         self._cfg = cfg
         self.recent = torch.zeros(0, 3, dtype=torch.float64)  # update, success, return
-        self.enough = False
+        self.enough = self.asks = False
+        self.wait = 0
 
     def update(self, outcomes: EpisodeOutcomes, env_steps: int) -> None:
         """Add the episodes of an update.
@@ -38,11 +48,33 @@ class StoppingRule(Stateful):
         """
         self._take(outcomes)
         full = len(self.recent) >= self._cfg.stop_episodes
-        success, returns = self.recent[:, 1:].mean(dim=0).tolist()
-        wanted = math.inf if self._cfg.stop_return is None else self._cfg.stop_return
         spent = env_steps >= (self._cfg.env_steps or math.inf)
-        good = full and (success >= self._cfg.stop_success or returns >= wanted)
-        self.enough = spent or good
+        good = full and self._suffices(*self.recent[:, 1:].mean(dim=0).tolist())
+        self.enough = spent or (good and not self._cfg.stop_confirm)
+        self.asks = good and not self.enough and not self.wait
+        self.wait = max(0, self.wait - 1)
+
+    def confirm(self, evaluate: Callable[[], EvalResult]) -> dict[str, float]:
+        """Evaluate if a threshold awaits it, and end training if it is reached; return metrics.
+
+        Args:
+            evaluate: Runs ``stop_confirm`` episodes without exploration; the first process calls it
+                for all.
+        """
+        if not self.asks:
+            return {}
+        metrics, reached = dict[str, float](), False
+        if rank_info().rank == 0:
+            found = evaluate()
+            reached = self._suffices(found.rate, found.mean_return)
+            metrics = {"stop/success": found.rate, "stop/return": found.mean_return}
+        self.enough, self.asks = bool(broadcast_int(int(reached))), False
+        self.wait = _PATIENCE
+        return metrics
+
+    def _suffices(self, success: float, returns: float) -> bool:
+        wanted = math.inf if self._cfg.stop_return is None else self._cfg.stop_return
+        return success >= self._cfg.stop_success or returns >= wanted
 
     def _take(self, outcomes: EpisodeOutcomes) -> None:
         """Keep the fewest latest updates with at least ``stop_episodes`` episodes in total."""

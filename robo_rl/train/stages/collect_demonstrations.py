@@ -141,7 +141,7 @@ class CollectDemonstrations(Stage):
         """Tell at the first wave if the demonstrations will not fit the memory of this machine."""
         length = sum(len(each["act"]) for each in episodes) / len(episodes)
         rows = length * (self.cfg.successes or self.cfg.episodes)
-        needed = rows * env.obs_spec.num_bytes
+        needed = round(rows * env.obs_spec.num_bytes)
         if not fits_memory(needed):
             in_files = "cloning will read the images from files"
             then = in_files if env.obs_spec.image_names else "record fewer"

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
 
+from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.loop_config import LoopConfig
 from robo_rl.train.rl.stopping import StoppingRule
 
 
 def ending(**fields: object) -> StoppingRule:
-    return StoppingRule(LoopConfig(**{"updates": 100, "stop_episodes": 200, **fields}))  # pyright: ignore
+    given = {"updates": 100, "stop_episodes": 200, "stop_confirm": 0, **fields}
+    return StoppingRule(LoopConfig(**given))  # pyright: ignore
 
 
 def outcomes(good: int, of: int) -> EpisodeOutcomes:
@@ -64,6 +69,41 @@ def test_one_that_is_put_back_decides_as_it_would_have():
         each.update(outcomes(40, 50), 0)
     assert whole.enough == again.enough
     assert whole.enough
+
+
+def evaluated(success: float) -> Callable[[], EvalResult]:
+    """An evaluation of 100 episodes; the mean return is 0."""
+    good = torch.arange(100) < round(100 * success)
+    return lambda: cast(
+        EvalResult, SimpleNamespace(rate=float(good.double().mean()), mean_return=0.0)
+    )
+
+
+def test_episodes_without_exploration_confirm_the_end():
+    watching = ending(stop_success=0.9, stop_confirm=100)
+    watching.update(outcomes(200, 200), 0)
+    assert not watching.enough
+    assert watching.confirm(evaluated(0.91))["stop/success"] == 0.91
+    assert watching.enough
+
+
+def test_a_policy_that_succeeds_by_its_noise_alone_trains_on_and_is_asked_again_later():
+    watching, asked = ending(stop_success=0.9, stop_confirm=100), list[int]()
+    for update in range(35):
+        watching.update(outcomes(200, 200), 0)
+        asked += [update] if watching.confirm(evaluated(0.89)) else []
+        assert not watching.enough
+    assert asked == [0, 11, 22, 33]
+    watching.update(outcomes(100, 200), 0)
+    assert watching.confirm(evaluated(1.0)) == {}  # training episodes do not succeed
+
+
+def test_a_spent_budget_needs_no_confirmation():
+    watching = ending(stop_success=0.9, stop_confirm=100, env_steps=10)
+    watching.update(outcomes(200, 200), 10)
+    assert watching.enough
+    assert watching.confirm(evaluated(0.0)) == {}
+    assert watching.enough
 
 
 @pytest.mark.parametrize("env_steps", [999, 1000])
