@@ -161,6 +161,19 @@ def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(
     assert "fine-tune: 3/3 updates" in capsys.readouterr().err  # and not of 50
 
 
+def test_a_threshold_ends_training_after_an_evaluation_without_exploration(tmp_path: Path):
+    online = {**STAGES["online"], "stop_return": -1e9, "updates": 4, "decisions": 10}
+    stages = {"scratch": {}, "online": {**online, "stop_episodes": 1, "stop_confirm": 5}}
+    experiment = validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
+    with closing(experiment.make_env(1)) as env:
+        specs = env.obs_spec, env.act_spec
+    policy = experiment.policy.build(*specs, Normalizer.identity(*specs))
+    Loop(experiment.stages["online"].cfg, Context(experiment, tmp_path, []), policy).train()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == 2  # no episode ends in the first one
+    assert ["stop/return" in row for row in rows] == [False, True]
+
+
 def test_a_noise_that_breaks_the_policy_is_told_on_the_way(tmp_path: Path, capsys):
     """Of a policy said to succeed, whose untrained weights hardly ever do."""
     online = {**STAGES["online"], "num_envs": 64, "decisions": 10}
