@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from types import FunctionType
 from typing import Any, Generic, TypeVar, cast, get_args
 
@@ -360,10 +360,17 @@ def _import(point: EntryPoint) -> Any:
             f" fails to load: {type(error).__name__}: {error}"
         ) from error
     if point.dist is not None:
-        _LOADED[point.dist.name] = point.dist.version
+        name, version = _name_and_version(point.dist)
+        _LOADED[name] = version
     return found
 
 
 def _distribution(point: EntryPoint) -> str:
     """Return the distribution's name; ``unknown`` for broken metadata without a name."""
-    return (point.dist.name if point.dist else "") or "unknown"
+    return (_name_and_version(point.dist)[0] if point.dist else "") or "unknown"
+
+
+@cache
+def _name_and_version(distribution: Distribution) -> tuple[str, str]:
+    """Read the metadata once; they are parsed at every access otherwise."""
+    return distribution.name, distribution.version
