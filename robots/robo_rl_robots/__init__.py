@@ -14,4 +14,5 @@ def __getattr__(name: str) -> Robot:
     folder = Path(__file__).parent / name
     if not (folder / "robot.yaml").is_file():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return Robot.from_dir(folder)
+    globals()[name] = robot = Robot.from_dir(folder)
+    return robot
