@@ -30,7 +30,12 @@ def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sampler", "net"), [("ddim", "mlp"), ("flow_noise", "mlp"), ("flow_sde", "unet1d")]
+    ("sampler", "net"),
+    [
+        ("ddim", "mlp"),
+        ("flow_noise", "mlp"),
+        pytest.param("flow_sde", "unet1d", marks=pytest.mark.slow),
+    ],
 )
 def test_graph_that_inpaints_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
     """Derivatives through the network included; 1e-4 in action units is the gate's own limit."""

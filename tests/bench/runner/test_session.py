@@ -155,6 +155,7 @@ def test_a_finished_suite_is_not_run_again(undisturbed: Bench):
     assert after == before
 
 
+@pytest.mark.slow
 def test_what_was_killed_and_interrupted_ends_as_if_it_had_not_been(
     undisturbed: Bench, tmp_path: Path
 ):

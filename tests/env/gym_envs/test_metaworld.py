@@ -191,20 +191,20 @@ def test_the_experts_noise_is_added_to_the_limited_action(make):
 
 @installed
 def test_noise_that_remembers_is_as_wide_and_begins_anew_with_an_episode(make):
-    env = make("push-v3", 512, workers=1, noise_correlation=0.9)
+    env = make("push-v3", 200, workers=1, noise_correlation=0.9)
     env.reset(0)
-    expert = env.expert(512, make_generator("expert", 0), 0.1)
-    best = env.expert(512, make_generator("expert", 0), 0.0).act(env.view).act
+    expert = env.expert(200, make_generator("expert", 0), 0.1)
+    best = env.expert(200, make_generator("expert", 0), 0.0).act(env.view).act
     inner = best.abs() < 0.5  # where no limit cuts the noise: 0.5 is five widths of it
 
     def noise():
         return (expert.act(env.view).act - best)[inner]
 
     first, second = noise(), noise()
-    expert.reset(torch.arange(512))
+    expert.reset(torch.arange(200))
     third = noise()
     number = len(first)
-    assert number >= 512
+    assert number >= 200
     assert second.std().item() == pytest.approx(0.1, abs=0.1 * 4 / (2 * number) ** 0.5)
     spread = 4 / number**0.5  # of a correlation, four standard errors
     assert torch.corrcoef(torch.stack([first, second]))[0, 1] == pytest.approx(0.9, abs=spread)
