@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from _device_world import (
@@ -126,12 +127,13 @@ def cloning_step(*, sees: bool = False) -> float:
 
 
 def off_policy_step(name: str, *, sees: bool = False) -> float:
-    """Return the waits of one more gradient step of SAC or TD3."""
-    with PretendedGpu():
+    """Return the waits of one more gradient step of SAC or TD3, images in files as in a run."""
+    with PretendedGpu(), TemporaryDirectory() as folder:
         policy = policy_on_gpu(sees, finetune_steps=1)
         settings = {"minibatch": 32, "warmup_decisions": 0, "utd_ratio": 0.05}
         algo = component("algos").make({"name": name, **settings})
         made = algo.build(policy, NUM_ENVS, generator(GPU))
+        made.keep_files_in(Path(folder))
         made.update(make_block(policy, GPU))
 
         def step(number: int) -> None:

@@ -95,6 +95,9 @@ class Algorithm(Learner, ABC):
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
         """Add dataset transitions in the layout of ``data.replay``; ignored by default."""
 
+    def check_demonstrations(self) -> None:
+        """Raise DataError if the added demonstrations do not suffice; called after the last."""
+
     def keep_files_in(self, folder: Path) -> None:
         """Keep large data in files of the algorithm's own folder; ignored by default.
 

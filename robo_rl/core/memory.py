@@ -64,7 +64,7 @@ def demand_disk(needed: int, folder: Path, what: str, hint: str) -> None:
     Raises:
         DeviceError: It has not.
     """
-    held = sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
+    held = sum(map(_size_on_disk, folder.rglob("*")))
     parent = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     free = shutil.disk_usage(parent).free
     if needed - held > SHARE * free:
@@ -75,6 +75,14 @@ def demand_disk(needed: int, folder: Path, what: str, hint: str) -> None:
             found=f"{free / 1e9:.1f} GB free",
             hint=hint,
         )
+
+
+def _size_on_disk(path: Path) -> int:
+    """Return the bytes that a path takes; 0 if it is gone."""
+    try:
+        return path.stat().st_blocks * 512
+    except FileNotFoundError:
+        return 0
 
 
 def _of_machine() -> int | None:

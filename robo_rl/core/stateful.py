@@ -15,6 +15,9 @@ from typing import Any, ClassVar, cast
 
 from robo_rl.core.errors import CheckpointError
 
+KEPT_CHECKPOINTS = 3
+"""Checkpoints of a training run that are kept."""
+
 
 class Stateful:
     """An object whose state is that of its named parts.

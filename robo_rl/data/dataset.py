@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,8 +125,12 @@ class WindowDataset:
         self._store, self._episodes = store, episodes
         self._first, self._last = _episode_bounds(episodes, device)
         chosen = "" if among is None else f" {sorted(among)}"
-        said = f"{store.digest()} {only_success}{chosen}"
-        self.digest = hashlib.sha256(said.encode()).hexdigest()
+        self._chosen = f"{only_success}{chosen}"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the dataset and of the choice of its episodes."""
+        return hashlib.sha256(f"{self._store.digest()} {self._chosen}".encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._first)

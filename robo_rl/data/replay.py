@@ -128,7 +128,7 @@ class Replay:
             )
         places = self._demo_rows + torch.arange(len(transitions["next"]))
         rows = {**_told(transitions), "next": transitions["next"] + self._demo_rows}
-        self._table.write(places, rows, self._demo_rows + len(places))
+        self._table.write(places, rows, 2 * (self._demo_rows + len(places)))
         self._demo_rows += len(places)
         self._find_decisions()
 
@@ -136,11 +136,8 @@ class Replay:
         """Add a rollout; an env that continues its last rollout is joined to it.
 
         Raises:
-            DataError: The rollout is larger than the buffer, or has another layout. Also raised if
-                corrections are requested, and no decision of the demonstrations is one.
+            DataError: The rollout is larger than the buffer, or has another layout.
         """
-        if self._demo_rows:
-            self._demand_corrections()
         rows, begins, open_end = rollout_rows(rollout)
         self._table.check(rows)
         places = self._places(len(rows["next"]), begins.cpu(), self._joined(rows, begins))
@@ -165,7 +162,7 @@ class Replay:
         """
         if not len(self):
             raise DataError("nothing to sample from", hint="add a rollout or demonstrations first")
-        self._demand_corrections()
+        self.check_corrections()
         shown, others = self._shares
         share = self.cfg.demo_fraction if len(others) else 1.0
         num_shown = round(batch * share) if len(shown) else 0
@@ -181,13 +178,14 @@ class Replay:
         table, column = self._table, self._table.columns
         ahead = n_step_transition(column, rows, self.cfg.n_step)
         successor = column["next"][ahead.last]
+        both = table.take(torch.cat([rows, successor]), _OBS)
         return Transitions(
-            obs=table.take(rows, _OBS),
+            obs={name: x[: len(rows)] for name, x in both.items()},
             act=column["act"][rows],
             rew=ahead.rew,
             discount=ahead.discount,
             terminated=ahead.terminated,
-            next_obs=table.take(successor, _OBS),
+            next_obs={name: x[len(rows) :] for name, x in both.items()},
             num_exec=column["num_exec"][rows],
             demo=rows < self._demo_rows,
             human=column[_HUMAN][rows],
@@ -278,7 +276,12 @@ class Replay:
         shown = logged & self._table.columns[_HUMAN][rows] if self.cfg.corrections else logged
         self._shares = rows[shown], rows[~shown]
 
-    def _demand_corrections(self) -> None:
+    def check_corrections(self) -> None:
+        """Check that there are corrections, if they are requested.
+
+        Raises:
+            DataError: No decision of the demonstrations was commanded by a human.
+        """
         if self.cfg.corrections and not len(self._shares[0]):
             raise DataError(
                 "no decision of the data was commanded by a human",

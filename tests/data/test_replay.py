@@ -340,7 +340,7 @@ def test_corrections_that_are_not_there_are_asked_for():
     replay = make(corrections=True)
     replay.add_demonstrations(demonstrations(World(B, seed=8)))
     with pytest.raises(DataError, match=r"commanded by a human.*'intervention'.*none of them"):
-        replay.add(World(B, seed=0).rollout(2))
+        replay.check_corrections()
     alone = make(corrections=True)
     alone.add(World(B, seed=0).rollout(2))
     with pytest.raises(DataError, match="found 0 logged decisions"):

@@ -214,6 +214,10 @@ class OffPolicy(Algorithm):
         if self.cfg.replay.demo_fraction:
             self.replay.add_demonstrations(transitions)
 
+    def check_demonstrations(self) -> None:
+        """See ``Algorithm``: corrections that are requested must exist."""
+        self.replay.check_corrections()
+
     def critic_weights(self) -> Mapping[str, Tensor]:
         """The weights of the critic networks."""
         return self.critic.net.state_dict()

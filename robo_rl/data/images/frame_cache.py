@@ -15,7 +15,7 @@ import torch
 
 from robo_rl.core.atomic_files import write_file
 from robo_rl.core.checksummed_json import seal, unseal
-from robo_rl.core.errors import CheckpointError
+from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.core.memory import demand_disk
 from robo_rl.data.images.image_log import ImageLog
 from robo_rl.data.store.commits import EpisodeRecord
@@ -53,18 +53,22 @@ def cached_frames(
     needed = rows * store.obs_spec.select(tuple(names), "frames").num_bytes
     hint = "use fewer episodes, or smaller images"
     demand_disk(needed, folder, f"{rows:,} rows of images of {store.path}", hint)
-    log = ImageLog(folder)
-    for record in episodes:
-        images = store.read([f"obs.{name}" for name in names], [record])
-        log.append({key.removeprefix("obs."): torch.from_numpy(x) for key, x in images.items()})
-    state = log.state_dict(torch.arange(log.rows))
-    write_file(folder / _INDEX, seal({"source": source, "log": state}))
+    log = ImageLog(folder, str(store.path))
+    try:
+        for record in episodes:
+            images = store.read([f"obs.{name}" for name in names], [record])
+            log.append({key.removeprefix("obs."): torch.from_numpy(x) for key, x in images.items()})
+        state = log.state_dict(torch.arange(log.rows))
+        write_file(folder / _INDEX, seal({"source": source, "log": state}))
+    except OSError as error:
+        problem = f"decoded images cannot be written: {error.strerror or error}"
+        raise DataError(problem, where=folder, hint="free disk space") from error
     return log
 
 
 def _load(folder: Path, source: object) -> ImageLog | None:
     """Return the images of a folder; None if they are damaged or of something else."""
-    log = ImageLog(folder)
+    log = ImageLog(folder, "the dataset")
     try:
         doc = unseal((folder / _INDEX).read_bytes())
         if doc["source"] != source:

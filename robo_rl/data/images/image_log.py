@@ -23,10 +23,11 @@ from torch import Tensor
 
 from robo_rl.core.atomic_files import make_directory, sync
 from robo_rl.core.errors import CheckpointError, DataError
+from robo_rl.core.stateful import KEPT_CHECKPOINTS
 
 FILE_BYTES = 128 << 20
 _ROWS_AT_ONCE = 256
-_KEPT_STATES = 4
+_KEPT_STATES = KEPT_CHECKPOINTS + 1
 """States whose files are kept: the checkpoints of a series, and the one that is being written."""
 
 
@@ -34,12 +35,14 @@ class ImageLog:
     """Images (n, …) uint8 by name, appended to files and read by row number.
 
     Args:
-        folder: Folder of the files; nothing else belongs there.
+        folder: Folder of the files ``NUMBER.images``.
+        what: What the images belong to, for errors.
         file_bytes: Approximate size of a file.
     """
 
-    def __init__(self, folder: Path, file_bytes: int = FILE_BYTES) -> None:
-        self.folder, self._file_bytes, self.rows = Path(folder), file_bytes, 0
+    def __init__(self, folder: Path, what: str, file_bytes: int = FILE_BYTES) -> None:
+        self.folder, self._what = Path(folder), what
+        self._file_bytes, self.rows = file_bytes, 0
         self._shapes = dict[str, tuple[int, ...]]()
         self._hashes = dict[int, Any]()
         self._mapped = dict[int, NDArray[np.uint8]]()
@@ -74,7 +77,7 @@ class ImageLog:
             records[mine] = torch.from_numpy(self._map(index)[row[mine].numpy()])
         parts = records.split([math.prod(shape) for shape in self._shapes.values()], dim=1)
         named = zip(self._shapes.items(), parts, strict=True)
-        return {name: part.reshape(-1, *shape) for (name, shape), part in named}
+        return {name: part.reshape(len(numbers), *shape) for (name, shape), part in named}
 
     def check(self, images: Mapping[str, Tensor]) -> None:
         """Check that rows fit the rows before.
@@ -100,12 +103,12 @@ class ImageLog:
         return content.hexdigest()
 
     def state_dict(self, needed: Tensor) -> dict[str, Any]:
-        """Make the rows (n,) durable and return what finds them again.
+        """Make the rows (n,) durable and return what finds them again; call once per checkpoint.
 
         Files that neither this state nor one of the few before it needs are deleted.
         """
         if not self.rows:
-            return {"rows": 0, "shapes": {}, "files": {}}
+            return {"rows": 0, "shapes": {}, "files": {}, "file_bytes": self._file_bytes}
         files = set((needed.cpu() // self._rows_per_file).unique().tolist())
         self._needed.append(files)
         sync([*(self._path(index) for index in sorted(files & self._unsynced)), self.folder])
@@ -113,7 +116,8 @@ class ImageLog:
         self._delete_unneeded()
         digests = {str(index): self._hashes[index].hexdigest() for index in sorted(files)}
         shapes = {name: list(shape) for name, shape in self._shapes.items()}
-        return {"rows": self.rows, "shapes": shapes, "files": digests}
+        size = {"rows": self.rows, "file_bytes": self._file_bytes}
+        return {**size, "shapes": shapes, "files": digests}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; rows after it are written again.
@@ -122,7 +126,7 @@ class ImageLog:
             CheckpointError: A file is missing, or its rows are not those that were saved.
         """
         self._shapes = {name: tuple(shape) for name, shape in state["shapes"].items()}
-        self.rows = state["rows"]
+        self.rows, self._file_bytes = state["rows"], state["file_bytes"]
         self._hashes.clear()
         self._mapped.clear()
         for index, digest in state["files"].items():
@@ -152,10 +156,10 @@ class ImageLog:
                 os.close(descriptor)
         except OSError as error:
             raise DataError(
-                "images of the replay buffer cannot be written",
+                f"images of {self._what} cannot be written",
                 where=path,
                 found=error.strerror,
-                hint="free disk space; the run resumes from its last checkpoint",
+                hint="free disk space; the same command resumes",
             ) from error
         self._unsynced.add(index)
         if row == 0:
@@ -176,13 +180,13 @@ class ImageLog:
             self._hashes[index] = hashlib.sha256(self._map(index)[:rows].data)
         except (OSError, ValueError) as error:
             raise CheckpointError(
-                f"images of the replay buffer cannot be read: {error}",
+                f"images of {self._what} cannot be read: {error}",
                 where=self._path(index),
                 hint=_AGAIN,
             ) from None
         if self._hashes[index].hexdigest() != digest:
             raise CheckpointError(
-                "images of the replay buffer are damaged: their SHA-256 is not the one saved",
+                f"images of {self._what} are damaged: their SHA-256 is not the one saved",
                 where=self._path(index),
                 hint=_AGAIN,
             )
@@ -190,12 +194,13 @@ class ImageLog:
     def _delete_unneeded(self) -> None:
         if len(self._needed) < _KEPT_STATES:  # an older checkpoint may need any file
             return
-        current = self.rows // self._rows_per_file
-        for index in set(self._hashes) - set.union(*self._needed) - {current}:
-            self._mapped.pop(index, None)
-            self._unsynced.discard(index)
-            del self._hashes[index]
-            self._path(index).unlink(missing_ok=True)
+        needed, current = set.union(*self._needed), self.rows // self._rows_per_file
+        for path in self.folder.glob(f"{'[0-9]' * 6}.images"):
+            if (index := int(path.stem)) < current and index not in needed:
+                self._mapped.pop(index, None)
+                self._hashes.pop(index, None)
+                self._unsynced.discard(index)
+                path.unlink(missing_ok=True)
 
 
 _AGAIN = "copy the file back, or start the stage from its beginning"

@@ -37,7 +37,8 @@ class ImageFileTable(RowTable):
         file_bytes: int = FILE_BYTES,
     ) -> None:
         super().__init__(device)
-        self._log, self._names = ImageLog(folder, file_bytes), frozenset(names)
+        self._log = ImageLog(folder, "the replay buffer", file_bytes)
+        self._names = frozenset(names)
         self._digests = dict[int, str]()
 
     def write(self, at: Tensor, values: Mapping[str, Tensor], limit: int) -> None:

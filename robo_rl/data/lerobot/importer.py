@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
 from robo_rl.core.images import crop_and_resize
 from robo_rl.data.columns.conversion import convert_columns, demand_mapping
 from robo_rl.data.columns.draft import Told, draft_mapping
@@ -83,8 +84,15 @@ class LeRobotConverter:
         """Return a draft of the mapping as YAML; an export of robo-rl holds a complete one."""
         info, kept = read_info(run), run / MAPPING_FILE
         if kept.is_file():
-            return f"# {' '.join(info.about.split())}.\n{kept.read_text(encoding='utf-8')}"
+            return f"# {' '.join(info.about.split())}.\n{_text(kept)}"
         return draft_mapping(info, is_observed, TOLD)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", where=file) from None
 
 
 class LeRobotReader:

@@ -10,6 +10,7 @@ from typing import Any
 
 from robo_rl.core.atomic_files import discard, final_name, remove_temporary
 from robo_rl.core.errors import CheckpointError, Notice
+from robo_rl.core.stateful import KEPT_CHECKPOINTS
 from robo_rl.train.checkpoint.files import Checkpoint, load, save
 from robo_rl.train.checkpoint.pytree import flatten, unflatten
 
@@ -54,7 +55,7 @@ class CheckpointSeries:
         device: Device type of the run. Its random streams cannot continue on another type.
     """
 
-    def __init__(self, root: Path, keep: int = 3, device: str = _HOST) -> None:
+    def __init__(self, root: Path, keep: int = KEPT_CHECKPOINTS, device: str = _HOST) -> None:
         self.root, self.keep, self.device = Path(root), max(keep, 2), device
 
     def save(self, step: int, state: Any) -> Path:

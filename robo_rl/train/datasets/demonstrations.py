@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from torch import Tensor
 
 from robo_rl.algo.base import Algorithm
@@ -11,6 +13,9 @@ from robo_rl.data.replay import dataset_transitions
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.stage import Context
+
+_PART_BYTES = 256 << 20
+"""Approximate size of the images that are read at once."""
 
 
 def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> None:
@@ -34,6 +39,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
     for among in _parts(store):
         data = WindowDataset(store, *sizes, among=among, device=policy.device)
         algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
+    algo.check_demonstrations()
 
 
 def policy_transitions(
@@ -45,9 +51,12 @@ def policy_transitions(
 
 
 def _parts(store: ZarrStore) -> list[set[int] | None]:
-    """Return sets of episodes that fit the memory: single ones with images, else all (None)."""
-    each: list[set[int] | None] = [{number} for number in range(len(store.episodes))]
-    return each if store.obs_spec.image_names else [None]
+    """Return sets of episodes that are read at once: parts of a size with images, else all."""
+    if not store.obs_spec.image_names:
+        return [None]
+    stops = accumulate(record.length * store.obs_spec.num_bytes for record in store.episodes)
+    part = [stop // _PART_BYTES for stop in stops]
+    return [{number for number, own in enumerate(part) if own == one} for one in sorted(set(part))]
 
 
 def _demand_none_needed(algo: Algorithm) -> None:

@@ -84,9 +84,10 @@ def run_experiment(
 def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[str, Any]:
     done: Done = []
     places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
-    ahead = [label for label in labels if Report.read(places[label]) is None]
-    emit_power_warnings(experiment, ahead)
-    check_sight(experiment, ahead, directory)
+    with _writing(directory):
+        ahead = [label for label in labels if Report.read(places[label]) is None]
+        emit_power_warnings(experiment, ahead)
+        check_sight(experiment, {label: places[label] for label in ahead})
     with _writing(directory), _alone(directory):
         _begin(directory, experiment)
         for index, label in enumerate(labels):

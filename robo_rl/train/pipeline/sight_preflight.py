@@ -1,8 +1,8 @@
-"""Checks that a policy can read the images of its env, before demonstrations are recorded."""
+"""Checks of policies that see, before demonstrations are recorded: images, memory and disk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,20 +17,19 @@ if TYPE_CHECKING:
     from robo_rl.train.pipeline.experiment import Experiment
 
 
-def check_sight(experiment: Experiment, labels: Iterable[str], folder: Path) -> None:
+def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
     """Build the experiment's policy once with the specs of its env, if images are involved.
 
     Args:
         experiment: The experiment.
-        labels: Stages that are to run.
-        folder: Folder of the run; it need not exist.
+        places: Label → folder of the stages that are to run; it need not exist.
 
     Raises:
         SpecError: The policy or its critic does not read what the env observes.
         ConfigError: A camera does not exist, or an image does not fit the encoder.
         DeviceError: This machine cannot render, or has too little memory or disk for a stage.
     """
-    stages, policy = [experiment.stages[label] for label in labels], experiment.policy
+    stages, policy = [experiment.stages[label] for label in places], experiment.policy
     if not any(each.cls.output_policy(each.cfg, None, policy) is policy for each in stages):
         return
     if not (policy.cfg.sees or policy.cfg.encoder.cls.reads_images or _has_cameras(experiment)):
@@ -38,10 +37,9 @@ def check_sight(experiment: Experiment, labels: Iterable[str], folder: Path) -> 
     with closing(experiment.make_env(1)) as env, torch.random.fork_rng(devices=[]):
         relative = policy.cfg.relative_to
         normalizer = Normalizer.identity(env.obs_spec, env.act_spec, relative)
-        built = policy.build(env.obs_spec, env.act_spec, normalizer)
-        for stage in stages:
-            if experiment.place.type == "cpu":
-                stage.cls.check_resources(stage.cfg, built, folder)
+        built = policy.build(env.obs_spec, env.act_spec, normalizer).to(experiment.place)
+        for stage, folder in zip(stages, places.values(), strict=True):
+            stage.cls.check_resources(stage.cfg, built, folder)
             _check_critic(getattr(getattr(stage.cfg, "algo", None), "cfg", None), env.obs_spec)
 
 

@@ -61,7 +61,7 @@ class StageTraits:
         Args:
             cfg: The stage's own ``Config``.
             policy: The experiment's policy, built for its env; its weights are not trained.
-            folder: Folder of the run; it need not exist.
+            folder: Folder of the stage; it need not exist.
         """
         del cfg, policy, folder
 

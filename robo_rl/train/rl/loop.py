@@ -42,6 +42,9 @@ from robo_rl.train.rl.periodic_eval import PeriodicEval, probe_protocol
 from robo_rl.train.rl.shards import ShardPlan
 from robo_rl.train.rl.stopping import StoppingRule
 
+ALGO_FILES = "replay"
+"""Folder of the algorithm's own files in that of the stage."""
+
 _SHOWN = ("success", "kl", "reverse_kl", "env_steps")
 """Metrics on the progress bar, where the algorithm reports them."""
 
@@ -85,7 +88,7 @@ class Loop(Stateful):
             mine = self.num_envs // rank_info().world_size
             self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed, policy.device))
         _demand_together(self.algo, cfg.algo.name)
-        self.algo.keep_files_in(context.directory / "replay")
+        self.algo.keep_files_in(context.directory / ALGO_FILES)
         load_demonstrations(self.algo, policy, context)
         load_offline_critics(self.algo, context)
         self.obs_stats = RunningObsStats(policy.normalizer) if cfg.running_obs_stats else None
@@ -222,6 +225,8 @@ class Loop(Stateful):
     def _confirm_stop(self) -> dict[str, float]:
         """Let episodes without exploration confirm that success suffices; see ``StoppingRule``."""
         updates = self.algo.updates
+        if self._ends:
+            return {}
 
         def evaluate() -> EvalResult:
             protocol = probe_protocol(self._context, self.cfg.stop_confirm, f"stop {updates}")

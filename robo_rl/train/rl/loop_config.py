@@ -26,7 +26,7 @@ class LoopConfig(ConfigModel):
     ``stop_success`` and ``stop_return`` end the run early. They compare the training episodes,
     which include exploration noise, of the fewest latest updates with ``stop_episodes`` episodes in
     total. ``stop_confirm`` episodes without exploration must reach the threshold too; else training
-    goes on for some updates before they are evaluated again. Their time does not count.
+    goes on for ten updates before they are evaluated again. Times of updates exclude them.
 
     ``exploration`` changes how the policy explores; the evaluated policy stays the same.
     ``running_obs_stats`` updates the normalisation of observations, for policies without

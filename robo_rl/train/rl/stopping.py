@@ -51,8 +51,8 @@ class StoppingRule(Stateful):
         spent = env_steps >= (self._cfg.env_steps or math.inf)
         good = full and self._suffices(*self.recent[:, 1:].mean(dim=0).tolist())
         self.enough = spent or (good and not self._cfg.stop_confirm)
-        self.asks = good and not self.enough and not self.wait
         self.wait = max(0, self.wait - 1)
+        self.asks = good and not self.enough and not self.wait
 
     def confirm(self, evaluate: Callable[[], EvalResult]) -> dict[str, float]:
         """Evaluate if a threshold awaits it, and end training if it is reached; return metrics.

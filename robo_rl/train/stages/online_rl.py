@@ -20,7 +20,7 @@ from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.rl.collector_factory import demand_rollout_memory
 from robo_rl.train.rl.exploration.exploring_policy import exploration_policy, with_exploration
 from robo_rl.train.rl.joint_distillation import WHY
-from robo_rl.train.rl.loop import Loop
+from robo_rl.train.rl.loop import ALGO_FILES, Loop
 from robo_rl.train.rl.loop_config import LoopConfig
 from robo_rl.train.stages.video import record_video
 
@@ -71,7 +71,7 @@ class OnlineRl(Stage):
         if cfg.num_envs != "auto":
             reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
             demand_rollout_memory(policy, cfg.num_envs * cfg.decisions, reused)
-        cfg.algo.cls.check_resources(cfg.algo.cfg, policy, folder)
+        cfg.algo.cls.check_resources(cfg.algo.cfg, policy, folder / ALGO_FILES)
 
     @classmethod
     def low_power_warning(cls, cfg: Config, protocol: EvalProtocol) -> str | None:

@@ -117,6 +117,25 @@ def test_older_checkpoints_can_be_loaded_and_files_that_none_needs_are_deleted(t
             assert torch.equal(ours, theirs)
 
 
+def test_resumed_runs_delete_what_the_runs_before_left(tmp_path):
+    world, state = World(B, seed=2), None
+    for _ in range(4):
+        replay = in_files(tmp_path)
+        if state is not None:
+            replay.load_state_dict(state)
+        for _ in range(6):
+            replay.add(world.rollout(4))
+            state = saved(replay)
+        for _ in range(20):
+            replay.add(copy.deepcopy(world).rollout(4))  # lost with the process
+    replay = in_files(tmp_path)
+    replay.load_state_dict(state)
+    for _ in range(30):
+        replay.add(world.rollout(4))
+        saved(replay)
+    assert len(list(tmp_path.iterdir())) <= (replay.rows + 4 * 4 * 2 * B) / 16 + 3
+
+
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
 def test_a_damaged_file_is_named(tmp_path, damage):
     one = in_files(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.datasets import demonstrations
 from robo_rl.train.datasets.demonstrations import load_demonstrations
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report
@@ -35,6 +37,17 @@ def test_they_are_transitions_of_the_policys_chunks(road: Any, tmp_path: Path, g
     full = batch.num_exec == policy.exec_horizon
     expected = torch.tensor(context.experiment.gamma) ** policy.exec_horizon
     torch.testing.assert_close(batch.discount[full], expected.expand(int(full.sum())))
+
+
+def test_a_dataset_with_images_is_read_in_parts(monkeypatch):
+    episodes = [SimpleNamespace(length=length) for length in (3, 3, 3, 9, 1)]
+    spec = SimpleNamespace(image_names=("eye",), num_bytes=10)
+    store: Any = SimpleNamespace(obs_spec=spec, episodes=episodes)
+    monkeypatch.setattr(demonstrations, "_PART_BYTES", 61)
+    parts = demonstrations._parts(store)
+    assert parts == [{0, 1}, {2}, {3}, {4}]
+    spec.image_names = ()
+    assert demonstrations._parts(store) == [None]
 
 
 def test_others_are_left_alone(road: Any, tmp_path: Path):

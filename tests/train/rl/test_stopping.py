@@ -93,7 +93,7 @@ def test_a_policy_that_succeeds_by_its_noise_alone_trains_on_and_is_asked_again_
         watching.update(outcomes(200, 200), 0)
         asked += [update] if watching.confirm(evaluated(0.89)) else []
         assert not watching.enough
-    assert asked == [0, 11, 22, 33]
+    assert asked == [0, 10, 20, 30]
     watching.update(outcomes(100, 200), 0)
     assert watching.confirm(evaluated(1.0)) == {}  # training episodes do not succeed
 
