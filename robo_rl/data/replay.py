@@ -178,7 +178,7 @@ class Replay:
         table, column = self._table, self._table.columns
         ahead = n_step_transition(column, rows, self.cfg.n_step)
         successor = column["next"][ahead.last]
-        both = table.take(torch.cat([rows, successor]), _OBS)
+        both = table.take(torch.cat([rows.to(successor.device), successor]), _OBS)
         return Transitions(
             obs={name: x[: len(rows)] for name, x in both.items()},
             act=column["act"][rows],
