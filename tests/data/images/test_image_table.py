@@ -118,11 +118,11 @@ def test_older_checkpoints_can_be_loaded_and_files_that_none_needs_are_deleted(t
 
 
 def test_resumed_runs_delete_what_the_runs_before_left(tmp_path):
-    world, state = World(B, seed=2), None
+    world = World(B, seed=2)
+    state = saved(in_files(tmp_path))
     for _ in range(4):
         replay = in_files(tmp_path)
-        if state is not None:
-            replay.load_state_dict(state)
+        replay.load_state_dict(state)
         for _ in range(6):
             replay.add(world.rollout(4))
             state = saved(replay)
