@@ -23,13 +23,17 @@ from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.optim.precision import Precision
 from robo_rl.policy.base import DenoisingPolicy
 
-OBS = ObsSpec(items={"state": TensorSpec(shape=(39,))})
+STATE = {"state": TensorSpec(shape=(39,))}
+IMAGE = {"eye_rgb": TensorSpec(shape=(3, 64, 64), dtype="uint8")}
 ACT = ActSpec(shape=(8,), rate_hz=20.0, low=(-1.0,) * 8, high=(1.0,) * 8)
 BLOCK = 8  # decisions of an env in a rollout
 
 
 class UpdateSetting(NamedTuple):
-    """A policy, the number of scored denoising steps, the rollout size, and the precision."""
+    """A policy, the number of scored denoising steps, the rollout size, and the precision.
+
+    An encoder other than ``state`` reads an image beside the state.
+    """
 
     ratio: str
     policy: str
@@ -42,7 +46,13 @@ class UpdateSetting(NamedTuple):
     precision: str = "fp32"
     compiled: bool = False
     net: str | dict[str, Any] = "mlp"
+    encoder: str = "state"
     device: str = "cpu"
+
+    @property
+    def obs_spec(self) -> ObsSpec:
+        """Return the observation of the policy."""
+        return ObsSpec(items=STATE if self.encoder == "state" else {**STATE, **IMAGE})
 
     @property
     def decisions(self) -> int:
@@ -96,8 +106,10 @@ def make_policy(setting: UpdateSetting) -> DenoisingPolicy:
         "horizon": setting.chunk,
         "exec_horizon": setting.chunk,
         "net": setting.net,
+        "encoder": setting.encoder,
     }
-    policy = component("policies").make(settings).build(OBS, ACT, Normalizer.identity(OBS, ACT))
+    spec = setting.obs_spec
+    policy = component("policies").make(settings).build(spec, ACT, Normalizer.identity(spec, ACT))
     policy = policy.to(setting.device)
     if setting.finetune_steps:
         policy.freeze_reference()
@@ -114,7 +126,7 @@ def make_rollout(
     num_envs = setting.num_envs
     builder = RolloutBuilder()
     num_exec = torch.full((num_envs,), setting.chunk, device=setting.device)
-    no, obs = torch.zeros_like(num_exec, dtype=torch.bool), _observation(num_envs, generator)
+    no, obs = torch.zeros_like(num_exec, dtype=torch.bool), _observation(setting, generator)
     for _ in range(BLOCK):
         chain = policy.sample(obs, generator, single_step=setting.ratio == "single_step")
         mask = executed_mask(num_exec, setting.chunk)[:, None]
@@ -130,12 +142,21 @@ def make_rollout(
         }
         if chain.k_star is not None:
             columns["k_star"] = chain.k_star
-        successor = _observation(num_envs, generator)
+        successor = _observation(setting, generator)
         builder.add(obs, successor, columns)
         obs = successor
     return builder.finish(obs)
 
 
-def _observation(num_envs: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    shape = num_envs, 1, *OBS.items["state"].shape
-    return {"state": torch.randn(shape, generator=generator, device=generator.device)}
+def _observation(setting: UpdateSetting, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    on: dict[str, Any] = {"generator": generator, "device": generator.device}
+    found = dict[str, torch.Tensor]()
+    for name, spec in setting.obs_spec.items.items():
+        shape = setting.num_envs, 1, *spec.shape
+        image = spec.dtype == "uint8"
+        found[name] = (
+            torch.randint(0, 256, shape, dtype=torch.uint8, **on)
+            if image
+            else torch.randn(shape, **on)
+        )
+    return found

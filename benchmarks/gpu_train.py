@@ -1,15 +1,17 @@
 """Time of ``lift_cube`` from cloning to 95 % success, with physics on a GPU.
 
 The demo's road up to fine-tuning, which ends once 95 % of the training episodes succeed; then 400
-episodes of evaluation say what the policy is worth. Physics, policy, critic and buffers are on the
-device. ``to_95_s`` is fine-tuning from the clone on until then, ``collect_s`` and ``update_s`` are
-its parts; ``bc_s`` is cloning with its evaluation. Demonstrations are collected here, or taken from
-``--dataset``, a dataset that was collected elsewhere. Needs this tree and the wheels of
-``robo-rl[train,warp]`` that are missing, nothing installed, as ``gpu_throughput.py``. A run that
-was cut off goes on in ``--out``.
+episodes of evaluation say what the policy is worth. With ``--encoder`` the policy sees the cube
+through the camera on the hand alone, as in the experiment ``lift_cube_pixels``, and Warp's renderer
+draws. Physics, images, policy, critic and buffers are on the device. ``to_95_s`` is fine-tuning
+from the clone on until then, ``collect_s`` and ``update_s`` are its parts; ``bc_s`` is cloning with
+its evaluation. Demonstrations are collected here, or taken from ``--dataset``, a dataset that was
+collected elsewhere. Needs this tree and the wheels of ``robo-rl[train,warp]`` that are missing,
+nothing installed, as ``gpu_throughput.py``. A run that was cut off goes on in ``--out``.
 
     python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
-        [--envs 4096] [--device cuda] [--learn-on cuda] [--out runs/gpu_train]
+        [--encoder conv] [--envs 1024] [--decisions 4] [--device cuda] [--learn-on cuda]
+        [--out runs/gpu_train]
 
 Without a GPU it ends with status 2; with ``--device cpu`` it trains eight envs for two updates,
 which shows that it runs and no more. ``--learn-on cpu`` leaves the physics alone on the GPU.
@@ -34,6 +36,7 @@ from robo_rl.core.atomic_files import make_directory, write_file  # noqa: E402
 from robo_rl.train.pipeline.run import run_experiment  # noqa: E402
 
 SUCCESS = 0.95
+MINIBATCHES = 4
 
 
 def main() -> None:
@@ -41,7 +44,8 @@ def main() -> None:
     args.device = str(demanded(args.device))
     args.learn_on = str(demanded(args.learn_on or args.device))
     results: dict[str, Any] = {"versions": _bare_tree.versions(), "runs": []}
-    results |= {"envs": args.envs, "device": args.device, "learn_on": args.learn_on}
+    shown = ("encoder", "envs", "decisions", "device", "learn_on")
+    results |= {name: getattr(args, name) for name in shown}
     print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
     for seed in args.seeds:
         results["runs"].append(found := trained(args, seed))
@@ -71,9 +75,11 @@ def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Return the demo on MuJoCo Warp, until 95 % success."""
-    tried = args.device == "cpu"
+    """Return the experiment on MuJoCo Warp, until 95 % success."""
+    tried, sees = args.device == "cpu", args.encoder != "state"
     online: dict[str, Any] = {"num_envs": args.envs, "stop_success": SUCCESS, "stop_episodes": 400}
+    batch = max(args.envs * args.decisions // MINIBATCHES, 1)
+    online |= {"decisions": args.decisions, "algo": {"name": "ppo", "minibatch": batch}}
     first = {"dataset": {"path": str(args.dataset.absolute())}} if args.dataset else {"collect": {}}
     stages: dict[str, Any] = {**first, "bc": {}, "online": online}
     if args.dataset:
@@ -82,13 +88,14 @@ def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         online |= {"updates": 2, "stop_episodes": 1}
         stages["bc"] = {"steps": 20}
     return {
-        "base": ["demo"],
+        "base": ["lift_cube_pixels" if sees else "demo"],
         "name": "gpu_train",
         "seed": seed,
         "device": args.learn_on,
         "env": {"name": "sim", "backend": {"name": "mujoco_warp", "device": args.device}},
         "eval": {"episodes": 8, "num_envs": 8} if tried else {"episodes": 400, "num_envs": 400},
         "waive": {"bc": "a trial", "online": "a trial"} if tried else {},
+        **({"policy": {"encoder": args.encoder}} if sees else {}),
         "stages": stages,
     }
 
@@ -106,7 +113,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the figures to this file, run by run")
     parser.add_argument("--dataset", type=Path, help="demonstrations; collected here if left out")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2] if gpu else [0])
-    parser.add_argument("--envs", type=int, default=4096 if gpu else 8)
+    parser.add_argument("--encoder", default="state", help="conv, resnet18 or vit: sees an image")
+    parser.add_argument("--envs", type=int, default=1024 if gpu else 8)
+    parser.add_argument("--decisions", type=int, default=4, help="of every env, in an update")
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
     parser.add_argument("--learn-on", default="", help="where networks are; by default as above")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_train"))

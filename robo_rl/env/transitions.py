@@ -51,14 +51,12 @@ def with_new_episodes(
         ids: (n,) envs whose episode ended.
         fresh: Name → (n, …) their observations at the start of the new episode.
     """
+    masks = torch.stack([over[ids] for over in ended])
     renewed: list[Step] = []
-    for step, over in zip(steps, ended, strict=True):
-        mine = over[ids]
-        if not bool(mine.any()):
-            renewed.append(step)
-            continue
-        obs = {name: value.clone() for name, value in step.next_obs.items()}
-        for name, value in obs.items():
-            value[ids[mine]] = fresh[name][mine]
-        renewed.append(step._replace(obs=obs))
+    for step, mine, any_mine in zip(steps, masks, masks.any(dim=1).tolist(), strict=True):
+        if any_mine:
+            new = {k: where_rows(mine, fresh[k], v[ids]) for k, v in step.next_obs.items()}
+            obs = {k: v.index_copy(0, ids, new[k]) for k, v in step.next_obs.items()}
+            step = step._replace(obs=obs)
+        renewed.append(step)
     return renewed

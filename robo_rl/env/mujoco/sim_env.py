@@ -31,7 +31,8 @@ from robo_rl.core.spec import ActSpec
 from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
 from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.mujoco.start_ctrl import start_ctrl
-from robo_rl.env.mujoco.task_check.check import check_on_backend, demand_finite, finite_rows
+from robo_rl.env.mujoco.step_health import StepHealth, demand_finite_start
+from robo_rl.env.mujoco.task_check.check import check_on_backend
 from robo_rl.env.rendering.camera_set import CameraSet
 from robo_rl.env.rendering.frames import with_frames
 from robo_rl.env.threads import on_one_thread
@@ -185,12 +186,14 @@ class SimEnv:
         steps: list[Step] = []
         ended: list[Tensor] = []
         qpos: list[Tensor] = []
+        health = StepHealth(self.task)
         for view, act_t in self._advance(act):
             qpos += [view.qpos.clone()] if self._cameras else []
-            steps.append(self._evaluate_step(view, act_t, live, obs))
+            steps.append(self._evaluate_step(view, act_t, live, obs, health))
             live = live & ~(steps[-1].terminated | steps[-1].truncated)
             ended.append(~live)
             obs = steps[-1].next_obs
+        health.report()  # the first wait for a GPU: all steps are queued by now
         if self._cameras:
             shown = {name: self._obs[name] for name in self.obs_spec.image_names}
             steps = with_frames(steps, torch.stack(qpos), self._cameras, shown, frames)
@@ -268,8 +271,13 @@ class SimEnv:
             view = replace(view, ctrl=controls[-1])
         return torch.stack(controls, dim=1)
 
-    def _evaluate_step(self, view: SimView, act: Tensor, live: Tensor, before: Obs) -> Step:
-        """Return the transition from before to view, without images, before any reset."""
+    def _evaluate_step(
+        self, view: SimView, act: Tensor, live: Tensor, before: Obs, health: StepHealth
+    ) -> Step:
+        """Return the transition from before to view, without images, before any reset.
+
+        It reads no number, so that a GPU has the whole sequence before the host waits for it.
+        """
         view = replace(view, goal=self._goal)
         self._elapsed += 1
         good = self._is_valid(view)
@@ -280,10 +288,10 @@ class SimEnv:
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs, rew = self._observe(view), _kept(rew)
-        good = good & finite_rows(self.task, rew, obs, live & good)
+        good = good & health.finite_rows(rew, obs, live & good)
         over = at_limit & ~terminated
         step = Step(obs, obs, rew, terminated, over, live & good, metrics)
-        return step if bool(step.valid.all()) else without_invalid(step, live & ~good, before)
+        return without_invalid(step, live & ~good, before)
 
     def _is_valid(self, view: SimView) -> Tensor:
         """Return (B,), False where a world is non-finite or its clock stopped."""
@@ -327,8 +335,7 @@ class SimEnv:
         view = self.view if whole else self.view.rows(ids)
         pictures = self._draw(view, None if whole else ids)  # runs concurrently
         obs = self._observe(view)
-        begun = torch.ones(len(ids), dtype=torch.bool, device=self.device)
-        demand_finite(self.task, torch.zeros_like(begun, dtype=torch.float32), obs, begun)
+        demand_finite_start(self.task, obs)
         return obs | pictures()
 
     def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:

@@ -18,11 +18,12 @@ from robo_rl.env.rendering.camera_set import CameraSet
 
 
 class _Drawn(NamedTuple):
-    """Images of the envs rows (n,), of their steps (n,)."""
+    """Images of the envs rows (n,), of their steps (n,); how many of each of the T steps."""
 
     rows: Tensor
     step: Tensor
     images: dict[str, Tensor]
+    count: list[int]
 
 
 def with_frames(
@@ -58,19 +59,21 @@ def _draw(cameras: CameraSet, qpos: Tensor, step: Tensor) -> _Drawn:
     """Render one frame of every env, after its step (B,); none where it is negative."""
     rows = (step >= 0).nonzero().flatten()
     if not len(rows):
-        return _Drawn(rows, rows, {})
+        return _Drawn(rows, rows, {}, [0] * len(qpos))
     chosen = step[rows]
     pending = cameras.start(qpos[chosen, rows], None if len(rows) == len(step) else rows)
-    return _Drawn(rows, chosen, pending())
+    count = torch.zeros(len(qpos), dtype=torch.int64, device=step.device)
+    count.scatter_add_(0, chosen, torch.ones_like(chosen))
+    return _Drawn(rows, chosen, pending(), count.tolist())
 
 
 def _updated(shown: dict[str, Tensor], drawn: _Drawn, number: int) -> dict[str, Tensor]:
     """Return the images, with those that were drawn of a step."""
-    here = drawn.step == number
-    if not bool(here.any()):
+    if not drawn.count[number]:
         return shown
-    if len(here) == len(next(iter(shown.values()))) and bool(here.all()):
+    if drawn.count[number] == len(next(iter(shown.values()))):
         return drawn.images
+    here = drawn.step == number
     rows, new = drawn.rows[here], dict[str, Tensor]()
     for item, image in shown.items():
         new[item] = image.index_copy(0, rows, drawn.images[item][here])

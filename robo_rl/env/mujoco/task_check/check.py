@@ -82,37 +82,6 @@ def check_on_backend(backend: Backend, task: Task) -> CompiledScene:
     return scene
 
 
-def finite_rows(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> Tensor:
-    """Return (B,) True where reward (B,) and observations are finite in float32.
-
-    A single diverged world is lost on its own. If no good (B,) world is finite, the task is at
-    fault.
-
-    Raises:
-        PluginError: No good world is finite; the error names the NaN or infinite value.
-    """
-    parts = [rew[:, None], *(value.reshape(len(value), -1) for value in obs.values())]
-    finite = torch.stack([torch.isfinite(part).all(1) for part in parts]).all(0)
-    if bool(good.any()) and not bool((finite & good).any()):
-        demand_finite(task, rew, obs, good)
-    return finite
-
-
-def demand_finite(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> None:
-    """Check that reward (B,) and observations are finite in the good worlds (B,).
-
-    Raises:
-        PluginError: A value is NaN or infinite; the error names it.
-    """
-    problems = Problems(task)
-    for method, name, value in [
-        ("reward", "reward", rew),
-        *(("observe", f"obs '{name}'", value) for name, value in obs.items()),
-    ]:
-        problems.finite(method, f"{name} of a world that is well", value[good])
-    problems.report()
-
-
 class _TaskTrial(NamedTuple):
     task: Task
     problems: Problems
