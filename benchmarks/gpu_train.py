@@ -1,17 +1,19 @@
 """Time of ``lift_cube`` from cloning to 95 % success, with physics on a GPU.
 
-The demo's road up to fine-tuning, which ends once 95 % of the training episodes succeed; then 400
-episodes of evaluation say what the policy is worth. With ``--encoder`` the policy sees the cube
-through the camera on the hand alone, as in the experiment ``lift_cube_pixels``, and Warp's renderer
-draws. Physics, images, policy, critic and buffers are on the device. ``to_95_s`` is fine-tuning
-from the clone on until then, ``collect_s`` and ``update_s`` are its parts; ``bc_s`` is cloning with
-its evaluation. Demonstrations are collected here, or taken from ``--dataset``, a dataset that was
-collected elsewhere. Needs this tree and the wheels of ``robo-rl[train,warp]`` that are missing,
-nothing installed, as ``gpu_throughput.py``. A run that was cut off goes on in ``--out``.
+The demo's road up to fine-tuning. Every five updates 400 episodes without exploration noise say
+how far it is, and 400 others in the end what the policy is worth. With ``--encoder`` the policy
+sees the cube through the camera on the hand alone, as in the experiment ``lift_cube_pixels``, and
+Warp's renderer draws. Physics, images, policy, critic and buffers are on the device. ``to_95_s`` is
+the time from the clone to the first of these evaluations at 95 %, of collecting and updating;
+``collect_s`` and ``update_s`` are its parts, ``to_95_updates`` and ``to_95_steps`` its updates and
+env steps; ``bc_s`` is cloning with its evaluation. Demonstrations are collected here, or taken from
+``--dataset``, a dataset that was collected elsewhere. Needs this tree and the wheels of
+``robo-rl[train,warp]`` that are missing, nothing installed, as ``gpu_throughput.py``. A run that
+was cut off goes on in ``--out``.
 
     python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
-        [--encoder conv] [--envs 1024] [--decisions 4] [--device cuda] [--learn-on cuda]
-        [--out runs/gpu_train]
+        [--encoder conv] [--envs 1024] [--decisions 4] [--target-kl 0.1] [--updates 60]
+        [--device cuda] [--learn-on cuda] [--out runs/gpu_train]
 
 Without a GPU it ends with status 2; with ``--device cpu`` it trains eight envs for two updates,
 which shows that it runs and no more. ``--learn-on cpu`` leaves the physics alone on the GPU.
@@ -36,7 +38,7 @@ from robo_rl.core.atomic_files import make_directory, write_file  # noqa: E402
 from robo_rl.train.pipeline.run import run_experiment  # noqa: E402
 
 SUCCESS = 0.95
-MINIBATCHES = 4
+MINIBATCHES, EVERY = 4, 5
 
 
 def main() -> None:
@@ -44,7 +46,7 @@ def main() -> None:
     args.device = str(demanded(args.device))
     args.learn_on = str(demanded(args.learn_on or args.device))
     results: dict[str, Any] = {"versions": _bare_tree.versions(), "runs": []}
-    shown = ("encoder", "envs", "decisions", "device", "learn_on")
+    shown = ("encoder", "envs", "decisions", "target_kl", "device", "learn_on")
     results |= {name: getattr(args, name) for name in shown}
     print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
     for seed in args.seeds:
@@ -61,11 +63,10 @@ def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     write_file(file := folder / "experiment.yaml", to_yaml(experiment(args, seed)).encode())
     done = run_experiment(str(file), [], folder, until="online")
     stages = {stage["stage"]: stage for stage in done["stages"]}
-    online, spent = stages["online"]["numbers"], _spent(Path(done["directory"]))
+    online = stages["online"]["numbers"]
     return {
         "seed": seed,
-        "to_95_s": sum(spent.values()),
-        **spent,
+        **_spent(Path(done["directory"])),
         "bc_s": stages["bc"]["seconds"],
         "updates": online["updates"],
         "env_steps": online["env_steps"],
@@ -75,17 +76,23 @@ def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Return the experiment on MuJoCo Warp, until 95 % success."""
+    """Return the experiment on MuJoCo Warp."""
     tried, sees = args.device == "cpu", args.encoder != "state"
-    online: dict[str, Any] = {"num_envs": args.envs, "stop_success": SUCCESS, "stop_episodes": 400}
     batch = max(args.envs * args.decisions // MINIBATCHES, 1)
-    online |= {"decisions": args.decisions, "algo": {"name": "ppo", "minibatch": batch}}
+    online: dict[str, Any] = {
+        "num_envs": args.envs,
+        "decisions": args.decisions,
+        "updates": args.updates,
+        "stop_success": 1.01,
+        "periodic_eval": {"every": EVERY, "episodes": 8 if tried else 400},
+        "algo": {"name": "ppo", "minibatch": batch, "target_kl": args.target_kl},
+    }
     first = {"dataset": {"path": str(args.dataset.absolute())}} if args.dataset else {"collect": {}}
     stages: dict[str, Any] = {**first, "bc": {}, "online": online}
     if args.dataset:
         stages["collect"] = False
     if tried:
-        online |= {"updates": 2, "stop_episodes": 1}
+        online["updates"] = 2
         stages["bc"] = {"steps": 20}
     return {
         "base": ["lift_cube_pixels" if sees else "demo"],
@@ -100,11 +107,17 @@ def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     }
 
 
-def _spent(directory: Path) -> dict[str, float]:
-    """Return the seconds of fine-tuning's two parts."""
+def _spent(directory: Path) -> dict[str, Any]:
+    """Return the seconds, updates and env steps until 95 %; None for those of a run that fails."""
     (log,) = directory.glob("*-online/metrics.jsonl")
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
-    return {part: sum(row[part] for row in rows) for part in ("collect_s", "update_s")}
+    spent = {"collect_s": 0.0, "update_s": 0.0}
+    for number, line in enumerate(log.read_text().splitlines(), start=1):
+        row = json.loads(line)
+        spent = {part: so_far + row[part] for part, so_far in spent.items()}
+        if row.get("eval/success", 0.0) >= SUCCESS:
+            marks = {"to_95_updates": number, "to_95_steps": row["env_steps"]}
+            return {"to_95_s": sum(spent.values()), **marks, **spent}
+    return {"to_95_s": None, "to_95_updates": None, "to_95_steps": None, **spent}
 
 
 def _arguments() -> argparse.Namespace:
@@ -115,6 +128,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2] if gpu else [0])
     parser.add_argument("--encoder", default="state", help="conv, resnet18 or vit: sees an image")
     parser.add_argument("--envs", type=int, default=1024 if gpu else 8)
+    parser.add_argument("--target-kl", type=float, default=0.1, help="of an update")
+    parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--decisions", type=int, default=4, help="of every env, in an update")
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
     parser.add_argument("--learn-on", default="", help="where networks are; by default as above")
