@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+from _device_physics import sim_env
 from _device_world import (
     EYES,
     NUM_ENVS,
@@ -63,6 +65,25 @@ def decision(*, sees: bool = False) -> float:
         policy = policy_on_gpu(sees, correlation={"start": 0.5, "noise": 0.3})
         collector = make_collector(GPU, sees=sees)
         return waits_between(lambda number: collector.collect(policy, number), 4, 12)
+
+
+def control_step(*, ends: bool = False) -> float:
+    """Return the waits of one more control step of a chunk in ``SimEnv``.
+
+    Args:
+        ends: Whether an episode ends in the last step of every chunk.
+    """
+    with PretendedGpu():
+        env = sim_env(GPU, 4)
+        env.reset(0)
+
+        def execute(steps: int) -> None:
+            env._elapsed.fill_(0)
+            if ends:
+                env._elapsed[0] = env.max_episode_steps - steps
+            env.rollout(torch.zeros(4, steps, env.act_spec.size, device=GPU))
+
+        return waits_between(execute, 2, 8)
 
 
 def block(*, sees: bool = False) -> int:

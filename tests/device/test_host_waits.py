@@ -22,6 +22,11 @@ def test_a_decision_costs_no_wait_and_a_block_a_few(sees: bool):
     assert COUNTS.block(sees=sees) <= 8
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_control_step_within_a_chunk_costs_no_wait(ends: bool):
+    assert COUNTS.control_step(ends=ends) == 0.0
+
+
 @pytest.mark.parametrize(
     ("budget", "fields"),
     [

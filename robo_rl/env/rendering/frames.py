@@ -23,7 +23,7 @@ class _Drawn(NamedTuple):
     rows: Tensor
     step: Tensor
     images: dict[str, Tensor]
-    count: list[int]
+    per_step: list[int]
 
 
 def with_frames(
@@ -69,9 +69,9 @@ def _draw(cameras: CameraSet, qpos: Tensor, step: Tensor) -> _Drawn:
 
 def _updated(shown: dict[str, Tensor], drawn: _Drawn, number: int) -> dict[str, Tensor]:
     """Return the images, with those that were drawn of a step."""
-    if not drawn.count[number]:
+    if not drawn.per_step[number]:
         return shown
-    if drawn.count[number] == len(next(iter(shown.values()))):
+    if drawn.per_step[number] == len(next(iter(shown.values()))):
         return drawn.images
     here = drawn.step == number
     rows, new = drawn.rows[here], dict[str, Tensor]()

@@ -1,0 +1,63 @@
+"""MuJoCo whose states are tensors on a pretended GPU, so that an env's waits can be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import SimView
+from robo_rl.config.registry import Component, component
+from robo_rl.env.mujoco.cpu_backend import MujocoCpu
+from robo_rl.env.mujoco.sim_env import SimEnv
+
+
+class PhysicsOnDevice:
+    """A ``Backend`` that computes on the CPU and shows the states on a device.
+
+    Args:
+        device: Device of states and controls.
+    """
+
+    dtype = torch.float32
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self._physics = device, MujocoCpu(MujocoCpu.Config(threads=1))
+
+    def load(self, scene: Any, num_envs: int) -> None:
+        """See ``Backend``."""
+        self._physics.load(scene, num_envs)
+
+    def write(self, ids: Tensor, qpos: Tensor, qvel: Tensor, *given: Any, **named: Any) -> None:
+        """See ``Backend``."""
+        self._physics.write(ids.cpu(), qpos.cpu(), qvel.cpu(), *given, **named)
+
+    def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:
+        """See ``Backend``."""
+        return [self._moved(view) for view in self._physics.step(ctrl.cpu().double(), substeps)]
+
+    def view(self) -> SimView:
+        """See ``Backend``."""
+        return self._moved(self._physics.view())
+
+    def close(self) -> None:
+        """See ``Backend``."""
+        self._physics.close()
+
+    def _moved(self, view: SimView) -> SimView:
+        names = ("qpos", "qvel", "ctrl", "sensordata")
+        shown: Mapping[str, Any] = {name: self._here(getattr(view, name)) for name in names}
+        return replace(view, time_s=view.time_s.to(self.device, non_blocking=True), **shown)
+
+    def _here(self, value: Tensor) -> Tensor:
+        return value.to(torch.float32).to(self.device, non_blocking=True)
+
+
+def sim_env(device: torch.device, num_envs: int) -> SimEnv:
+    """Return ``lift_cube`` with its states on a device."""
+    backend = Component("backends", "on_device", PhysicsOnDevice(device), None)
+    cfg = SimEnv.Config.model_construct(backend=backend)
+    return SimEnv(cfg, component("tasks").make("lift_cube").build(), num_envs)
