@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,35 @@ from robo_rl.world.dynamics_trainer import DynamicsTrainer
 OPE: dict[str, Any] = {"fqe": {"steps": 20}, "checkpoint_every": 10}
 
 
-def report(folder: Path, **ope: Any) -> dict[str, Any]:
-    """Of the stage, behind few demonstrations of which some fail."""
+def run(folder: Path, **stages: Any) -> None:
+    """Few demonstrations of which some fail, a clone, and more stages."""
     collect = {**STAGES["collect"], "noise": 0.7}
-    stages = {"collect": collect, "bc": STAGES["bc"], "ope": {**OPE, **ope}}
     waive = dict.fromkeys(("collect", "bc"), "too short to pass")
     folder.mkdir(exist_ok=True)
-    config = write_experiment(folder, stages=stages, waive=waive)
+    road = {"collect": collect, "bc": STAGES["bc"], **stages}
+    config = write_experiment(folder, stages=road, waive=waive)
     run_experiment(str(config), [], folder / "runs")
+
+
+@pytest.fixture(scope="module")
+def cloned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run up to the clone, from which each evaluation goes on."""
+    run(folder := tmp_path_factory.mktemp("cloned"))
+    return folder
+
+
+def report(cloned: Path, folder: Path, **ope: Any) -> dict[str, Any]:
+    """Of the stage, behind the clone."""
+    shutil.copytree(cloned / "runs", folder / "runs")
+    run(folder, ope={**OPE, **ope})
     return json.loads((folder / "runs" / "tiny" / "02-ope" / "report.json").read_text())
 
 
-def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside_it(tmp_path: Path):
+def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside_it(
+    cloned: Path, tmp_path: Path
+):
     fqe = {**OPE["fqe"], "critic": {"members": 8, "head": {"bounds": [-10.0, 10.0]}}}
-    found = report(tmp_path, fqe=fqe, model_error=0.01)
+    found = report(cloned, tmp_path, fqe=fqe, model_error=0.01)
     members = json.loads((tmp_path / "runs" / "tiny" / "02-ope" / "members.json").read_text())
     value = found["numbers"]["value"]
     low, high = bootstrap_interval(torch.tensor(members["fqe"]))
@@ -44,21 +60,19 @@ def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside
     assert found["gate"] is None
 
 
-def test_no_value_is_beyond_what_is_possible(tmp_path: Path):
+def test_no_value_is_beyond_what_is_possible(cloned: Path, tmp_path: Path):
     world = {"steps": 20, "eval_every": 10, "hidden": [8]}
     possible = {**OPE["fqe"], "critic": {"members": 8, "head": {"bounds": [900.0, 901.0]}}}
-    found = report(tmp_path, estimators=["rollouts"], dynamics=world, fqe=possible)
+    found = report(cloned, tmp_path, estimators=["rollouts"], dynamics=world, fqe=possible)
     value = found["numbers"]["value"]
     assert (value["value"], value["low"], value["high"]) == (900.0, 900.0, 900.0)
 
 
-def test_without_evaluation_the_env_is_not_asked(tmp_path: Path):
-    found = report(tmp_path, evaluate=False)
-    assert set(found["numbers"]) == {"value", "ood_distance"}
-
-
-def test_the_same_policy_on_the_same_data_is_worth_the_same_to_the_bit(tmp_path: Path):
-    first, again = report(tmp_path / "a", evaluate=False), report(tmp_path / "b", evaluate=False)
+def test_without_evaluation_the_env_is_not_asked_and_a_value_is_the_same_to_the_bit(
+    cloned: Path, tmp_path: Path
+):
+    first, again = (report(cloned, tmp_path / name, evaluate=False) for name in ("a", "b"))
+    assert set(first["numbers"]) == {"value", "ood_distance"}
     assert first["numbers"] == again["numbers"]
 
 
@@ -73,7 +87,7 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
 
 
 def test_estimators_share_what_they_ask_and_none_changes_what_another_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cloned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     dr = {"name": "dr", "steps": 20, "hidden": [8], "eval_every": 10}
     world = {"steps": 20, "eval_every": 10, "hidden": [8]}
@@ -86,20 +100,20 @@ def test_estimators_share_what_they_ask_and_none_changes_what_another_says(
             _begin(self, *args, **fields)
 
         monkeypatch.setattr(learner, "__init__", noted)
-    together = members(tmp_path / "all", estimators=[dr, "rollouts", "fqe"], dynamics=world)
+    together = members(cloned, tmp_path / "all", estimators=[dr, "rollouts", "fqe"], dynamics=world)
     assert sorted(fits) == ["DynamicsTrainer", "Fqe"]
-    assert members(tmp_path / "fqe") == {"fqe": together["fqe"]}
-    alone = members(tmp_path / "rollouts", estimators=["rollouts"], dynamics=world)
+    assert members(cloned, tmp_path / "fqe") == {"fqe": together["fqe"]}
+    alone = members(cloned, tmp_path / "rollouts", estimators=["rollouts"], dynamics=world)
     assert alone == {"rollouts": together["rollouts"]}
-    alone = members(tmp_path / "dr", estimators=[dr], dynamics=world)
+    alone = members(cloned, tmp_path / "dr", estimators=[dr], dynamics=world)
     assert alone == {"dr": together["dr"]}
     found = json.loads((tmp_path / "dr" / "runs" / "tiny" / "02-ope" / "report.json").read_text())
     assert 0.0 < found["numbers"]["dr_value_effective"] <= 1.0
 
 
-def members(folder: Path, **ope: Any) -> dict[str, list[float]]:
+def members(cloned: Path, folder: Path, **ope: Any) -> dict[str, list[float]]:
     """What each estimator says."""
-    report(folder, evaluate=False, **ope)
+    report(cloned, folder, evaluate=False, **ope)
     return json.loads((folder / "runs" / "tiny" / "02-ope" / "members.json").read_text())
 
 
