@@ -96,6 +96,7 @@ def test_too_little_room_is_said_before_anything_is_recorded(stages, said, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow  # tests/data/images resumes the files themselves
 def test_a_stopped_run_finds_the_images_of_its_replay_buffer_in_files(
     tmp_path, opengl, monkeypatch
 ):
