@@ -58,6 +58,7 @@ class PhysicsOnDevice:
 
 def sim_env(device: torch.device, num_envs: int) -> SimEnv:
     """Return ``lift_cube`` with its states on a device."""
+    # Component.build returns an instance without a config as it is; no entry point names this one.
     backend = Component("backends", "on_device", PhysicsOnDevice(device), None)
     cfg = SimEnv.Config.model_construct(backend=backend)
     return SimEnv(cfg, component("tasks").make("lift_cube").build(), num_envs)

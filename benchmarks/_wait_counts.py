@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -71,17 +72,21 @@ def control_step(*, ends: bool = False) -> float:
     """Return the waits of one more control step of a chunk in ``SimEnv``.
 
     Args:
-        ends: Whether an episode ends in the last step of every chunk.
+        ends: Whether the episodes of three envs end in the last step but one, that of a fourth in
+            the last.
     """
-    with PretendedGpu():
-        env = sim_env(GPU, 4)
-        env.reset(0)
+    with PretendedGpu(), closing(sim_env(GPU, 4)) as env:
+        still = torch.zeros(4, 8, env.act_spec.size, device=GPU)
 
         def execute(steps: int) -> None:
-            env._elapsed.fill_(0)
-            if ends:
-                env._elapsed[0] = env.max_episode_steps - steps
-            env.rollout(torch.zeros(4, steps, env.act_spec.size, device=GPU))
+            env.max_episode_steps = 100
+            env.reset(0)
+            env.step(still[:, 0])
+            env._restart(torch.tensor([3], device=GPU))
+            env.max_episode_steps = steps if ends else 100
+            chunk = env.rollout(still[:, :steps])
+            ended = [int((each.truncated & each.valid).sum()) for each in chunk[-2:]]
+            assert ended == ([3, 1] if ends else [0, 0])
 
         return waits_between(execute, 2, 8)
 

@@ -110,12 +110,12 @@ class LatencyEnv:
         """Apply act (B, T, A) open loop; see ``OpenLoop``."""
         read = None if frames is None else frames + self._out.depth - 1  # late ones are older
         late = torch.stack([self._sent(act_t.to(self.device)) for act_t in act.unbind(1)], dim=1)
-        waits = torch.zeros_like(self._idle)
-        steps: list[Step] = []
-        for step in self._rollout(late, frames=read):
-            steps.append(self._heard(step, waits))
-            waits = waits | step.terminated | step.truncated
-        return steps
+        steps = self._rollout(late, frames=read)
+        over = torch.stack([step.terminated | step.truncated for step in steps]).cummax(0).values
+        waits = torch.cat([torch.zeros_like(over[:1]), over[:-1]])
+        begins: list[bool] = (over & ~waits).any(dim=1).tolist()
+        heard = zip(steps, waits, begins, strict=True)
+        return [self._heard(step, resting, any_begins) for step, resting, any_begins in heard]
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the wrapped env and of the messages under way."""
@@ -166,8 +166,14 @@ class LatencyEnv:
         self._idle = torch.zeros_like(self._idle)
         return self._changes.receive(delayed_values(self._acts, self._into.advance()))
 
-    def _heard(self, step: Step, waits: Tensor) -> Step:
-        """Return a step with delayed observations; waiting envs (B,) receive no new messages."""
+    def _heard(self, step: Step, waits: Tensor, any_begins: bool) -> Step:
+        """Return a step with delayed observations.
+
+        Args:
+            step: The step of the wrapped env.
+            waits: (B,) envs whose episode has ended before; they receive no new messages.
+            any_begins: Whether an env begins its next episode.
+        """
         before = self._out.age
         self._out.age = torch.where(waits, before, self._out.advance())
         for name, value in self._seen.items():
@@ -175,7 +181,7 @@ class LatencyEnv:
             self._seen[name] = where_rows(waits, value, latest)
         next_obs = obs = self._shown()
         over = (step.terminated | step.truncated) & ~waits
-        if bool(over.any()):
+        if any_begins:
             obs = self._begun(over.nonzero().squeeze(1), step.obs)
         return step._replace(obs=obs, next_obs=next_obs)
 

@@ -81,7 +81,8 @@ class MessageDelay:
 
     def advance(self) -> Tensor:
         """Advance by one step; return the ages (B,)."""
-        chance = torch.rand(2, len(self.age), generator=self._generator).to(self.age)
+        chance = torch.rand(2, len(self.age), generator=self._generator)
+        chance = chance.to(self.age, non_blocking=True)
         came = self.latency + self.cfg.jitter_s / self.dt_s * chance[0]
         came = torch.where(chance[1] < self.cfg.loss, torch.inf, came)
         self.age = torch.minimum(came, self.age + 1.0).clamp(max=self.longest)

@@ -22,10 +22,12 @@ def test_without_a_gpu_one_line_and_status_2(capsys: pytest.CaptureFixture[str])
     assert import_module("_gpu").demanded("cpu").type == "cpu"
 
 
-def test_an_update_is_timed_on_a_gpu():
+@pytest.mark.parametrize("encoder", ["state", "conv"])
+def test_an_update_is_timed_on_a_gpu(encoder: str):
     script = import_module("gpu_update")
+    setting = script.UPDATE._replace(num_envs=8, encoder=encoder, device=str(GPU))
     with PretendedGpu():
-        row = script.measured("demo", GPU, 8, 1)
+        row = script.measured(setting, 1)
     assert row["minibatches"] == 32
     assert all(row[column] >= 0.0 for column in script.COLUMNS)
 

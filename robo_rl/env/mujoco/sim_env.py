@@ -186,14 +186,13 @@ class SimEnv:
         steps: list[Step] = []
         ended: list[Tensor] = []
         qpos: list[Tensor] = []
-        health = StepHealth(self.task)
-        for view, act_t in self._advance(act):
-            qpos += [view.qpos.clone()] if self._cameras else []
-            steps.append(self._evaluate_step(view, act_t, live, obs, health))
-            live = live & ~(steps[-1].terminated | steps[-1].truncated)
-            ended.append(~live)
-            obs = steps[-1].next_obs
-        health.report()  # the first wait for a GPU: all steps are queued by now
+        with StepHealth(self.task) as health:  # reads at its end, when a GPU has all steps
+            for view, act_t in self._advance(act):
+                qpos += [view.qpos.clone()] if self._cameras else []
+                steps.append(self._evaluate_step(view, act_t, live, obs, health))
+                live = live & ~(steps[-1].terminated | steps[-1].truncated)
+                ended.append(~live)
+                obs = steps[-1].next_obs
         if self._cameras:
             shown = {name: self._obs[name] for name in self.obs_spec.image_names}
             steps = with_frames(steps, torch.stack(qpos), self._cameras, shown, frames)
@@ -288,7 +287,7 @@ class SimEnv:
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs, rew = self._observe(view), _kept(rew)
-        good = good & health.finite_rows(rew, obs, live & good)
+        good = good & health.judge(rew, obs, live & good)
         over = at_limit & ~terminated
         step = Step(obs, obs, rew, terminated, over, live & good, metrics)
         return without_invalid(step, live & ~good, before)
@@ -335,7 +334,7 @@ class SimEnv:
         view = self.view if whole else self.view.rows(ids)
         pictures = self._draw(view, None if whole else ids)  # runs concurrently
         obs = self._observe(view)
-        demand_finite_start(self.task, obs)
+        demand_finite_start(self.task, obs, ids)
         return obs | pictures()
 
     def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:

@@ -19,11 +19,12 @@ class _Judged(NamedTuple):
     rew: Tensor
     obs: Mapping[str, Tensor]
     good: Tensor
-    faulty: Tensor
 
 
 class StepHealth:
     """Judges the steps of one open-loop sequence; the host reads the verdicts together.
+
+    As a context it reports at its end, also where a later step of the sequence fails.
 
     Args:
         task: The task, named in the error.
@@ -32,42 +33,46 @@ class StepHealth:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._judged: list[_Judged] = []
+        self._faulty: list[Tensor] = []
 
-    def finite_rows(self, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> Tensor:
+    def __enter__(self) -> StepHealth:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.report()
+
+    def judge(self, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> Tensor:
         """Return (B,) True where reward (B,) and observations are finite in float32.
 
         A single diverged world is lost on its own. If no good (B,) world is finite, the task is at
         fault, and ``report`` says so.
         """
         finite = _finite(rew[:, None], obs)
-        faulty = good.any() & ~(finite & good).any()
-        self._judged.append(_Judged(rew, obs, good, faulty))
+        self._judged.append(_Judged(rew, obs, good))
+        self._faulty.append(good.any() & ~(finite & good).any())
         return finite
 
     def report(self) -> None:
-        """Check the steps since the beginning; this waits for a GPU once.
+        """Check the steps so far; this waits for a GPU once.
 
         Raises:
             PluginError: No good world of a step is finite; the error names the value.
         """
-        verdicts: list[bool] = torch.stack([each.faulty for each in self._judged]).tolist()
+        verdicts: list[bool] = torch.stack(self._faulty).tolist() if self._faulty else []
         for judged, faulty in zip(self._judged, verdicts, strict=True):
             if faulty:
                 _demand_finite(self._task, judged)
 
 
-def demand_finite_start(task: Task, obs: Mapping[str, Tensor]) -> None:
-    """Check the first observations of new episodes, name → (n, …).
+def demand_finite_start(task: Task, obs: Mapping[str, Tensor], ids: Tensor) -> None:
+    """Check the first observations, name → (n, …), of the envs ids (n,).
 
     Raises:
         PluginError: A value is NaN or infinite; the error names it.
     """
-    some = next(iter(obs.values()))
-    begun = torch.ones(len(some), dtype=torch.bool, device=some.device)
-    rew = torch.zeros(len(some), device=some.device)
-    finite = _finite(rew[:, None], obs).all()
-    if not bool(finite):
-        _demand_finite(task, _Judged(rew, obs, begun, ~finite))
+    rew = torch.zeros(len(ids), device=ids.device)
+    if not bool(_finite(rew[:, None], obs).all()):
+        _demand_finite(task, _Judged(rew, obs, torch.ones_like(ids, dtype=torch.bool)))
 
 
 def _finite(rew: Tensor, obs: Mapping[str, Tensor]) -> Tensor:

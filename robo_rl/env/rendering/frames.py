@@ -8,6 +8,7 @@ decision, and the last frames of an episode that ended.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -18,12 +19,14 @@ from robo_rl.env.rendering.camera_set import CameraSet
 
 
 class _Drawn(NamedTuple):
-    """Images of the envs rows (n,), of their steps (n,); how many of each of the T steps."""
+    """Images of the envs rows (n,), sorted by step; ``starts`` (T + 1) is where each step begins.
 
-    rows: Tensor
-    step: Tensor
+    ``rows`` is None for all envs in their order, after the same step.
+    """
+
+    rows: Tensor | None
+    starts: list[int]
     images: dict[str, Tensor]
-    per_step: list[int]
 
 
 def with_frames(
@@ -45,7 +48,10 @@ def with_frames(
     """
     last = torch.stack([step.valid for step in steps]).sum(dim=0) - 1
     lags = range(len(steps) if frames is None else min(frames, len(steps)))
-    drawn = [_draw(cameras, qpos, last - lag) for lag in lags]
+    wanted = torch.stack([last - lag for lag in lags])
+    numbers = torch.arange(len(steps), device=last.device)
+    counts: list[list[int]] = (wanted[:, None] == numbers[:, None]).sum(dim=2).tolist()
+    drawn = [_draw(cameras, qpos, *each) for each in zip(wanted, counts, strict=True)]
     shown, found = dict(before), list[Step]()
     for number, step in enumerate(steps):
         for each in drawn:
@@ -55,26 +61,30 @@ def with_frames(
     return found
 
 
-def _draw(cameras: CameraSet, qpos: Tensor, step: Tensor) -> _Drawn:
-    """Render one frame of every env, after its step (B,); none where it is negative."""
-    rows = (step >= 0).nonzero().flatten()
-    if not len(rows):
-        return _Drawn(rows, rows, {}, [0] * len(qpos))
-    chosen = step[rows]
-    pending = cameras.start(qpos[chosen, rows], None if len(rows) == len(step) else rows)
-    count = torch.zeros(len(qpos), dtype=torch.int64, device=step.device)
-    count.scatter_add_(0, chosen, torch.ones_like(chosen))
-    return _Drawn(rows, chosen, pending(), count.tolist())
+def _draw(cameras: CameraSet, qpos: Tensor, step: Tensor, counts: Sequence[int]) -> _Drawn:
+    """Render one frame of every env, after its step (B,); none where it is negative.
+
+    Args:
+        cameras: See ``with_frames``.
+        qpos: (T, B, nq).
+        step: (B,).
+        counts: T, number of envs of each step.
+    """
+    starts = list(accumulate(counts, initial=0))
+    if not starts[-1]:
+        return _Drawn(None, starts, {})
+    if max(counts) == len(step):
+        return _Drawn(None, starts, cameras.start(qpos[counts.index(len(step))])())
+    rows = step.argsort(stable=True)[len(step) - starts[-1] :]
+    return _Drawn(rows, starts, cameras.start(qpos[step[rows], rows], rows)())
 
 
 def _updated(shown: dict[str, Tensor], drawn: _Drawn, number: int) -> dict[str, Tensor]:
     """Return the images, with those that were drawn of a step."""
-    if not drawn.per_step[number]:
+    start, stop = drawn.starts[number : number + 2]
+    if start == stop:
         return shown
-    if drawn.per_step[number] == len(next(iter(shown.values()))):
+    if drawn.rows is None:
         return drawn.images
-    here = drawn.step == number
-    rows, new = drawn.rows[here], dict[str, Tensor]()
-    for item, image in shown.items():
-        new[item] = image.index_copy(0, rows, drawn.images[item][here])
-    return new
+    rows = drawn.rows[start:stop]
+    return {k: v.index_copy(0, rows, drawn.images[k][start:stop]) for k, v in shown.items()}
