@@ -9,10 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robo_rl.api.cameras import CameraSettings
 from robo_rl.api.env import SimView
 from robo_rl.config.registry import Component, component
 from robo_rl.env.mujoco.cpu_backend import MujocoCpu
 from robo_rl.env.mujoco.sim_env import SimEnv
+
+
+CAMERA = {"name": "wrist", "width": 36, "height": 36}
 
 
 class PhysicsOnDevice:
@@ -56,9 +60,10 @@ class PhysicsOnDevice:
         return value.to(torch.float32).to(self.device, non_blocking=True)
 
 
-def sim_env(device: torch.device, num_envs: int) -> SimEnv:
-    """Return ``lift_cube`` with its states on a device."""
+def sim_env(device: torch.device, num_envs: int, *, sees: bool = False) -> SimEnv:
+    """Return ``lift_cube`` with its states on a device; with an image if it sees."""
     # Component.build returns an instance without a config as it is; no entry point names this one.
     backend = Component("backends", "on_device", PhysicsOnDevice(device), None)
-    cfg = SimEnv.Config.model_construct(backend=backend)
+    eyes = CameraSettings.model_validate({"cameras": [CAMERA] if sees else []})
+    cfg = SimEnv.Config.model_construct(**dict(eyes), backend=backend)
     return SimEnv(cfg, component("tasks").make("lift_cube").build(), num_envs)

@@ -68,14 +68,15 @@ def decision(*, sees: bool = False) -> float:
         return waits_between(lambda number: collector.collect(policy, number), 4, 12)
 
 
-def control_step(*, ends: bool = False) -> float:
+def control_step(*, sees: bool = False, ends: bool = True) -> float:
     """Return the waits of one more control step of a chunk in ``SimEnv``.
 
     Args:
+        sees: Whether the env renders the frame before the next decision.
         ends: Whether the episodes of three envs end in the last step but one, that of a fourth in
             the last.
     """
-    with PretendedGpu(), closing(sim_env(GPU, 4)) as env:
+    with PretendedGpu(), closing(sim_env(GPU, 4, sees=sees)) as env:
         still = torch.zeros(4, 8, env.act_spec.size, device=GPU)
 
         def execute(steps: int) -> None:
@@ -84,7 +85,7 @@ def control_step(*, ends: bool = False) -> float:
             env.step(still[:, 0])
             env._restart(torch.tensor([3], device=GPU))
             env.max_episode_steps = steps if ends else 100
-            chunk = env.rollout(still[:, :steps])
+            chunk = env.rollout(still[:, :steps], frames=1)
             ended = [int((each.truncated & each.valid).sum()) for each in chunk[-2:]]
             assert ended == ([3, 1] if ends else [0, 0])
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import _wait_counts as counts
 
 PARTS: dict[str, Callable[..., float]] = {
+    "control step in a chunk": counts.control_step,
     "decision": counts.decision,
     "actor minibatch": counts.actor_minibatch,
     "actor minibatch, per_step": partial(counts.actor_minibatch, ratio="per_step", minibatch=64),
@@ -35,10 +36,9 @@ def main() -> None:
         name: {"states": count(sees=False), "images": count(sees=True)}
         for name, count in PARTS.items()
     }
-    found["control step in a chunk"] = {"states": counts.control_step(ends=True)}
     print(f"{'waits of the host':28}{'states':>8}{'images':>8}")
     for name, waits in found.items():
-        print(f"{name:28}" + "".join(f"{number:8.2f}" for number in waits.values()))
+        print(f"{name:28}{waits['states']:8.2f}{waits['images']:8.2f}")
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Branchable, Groupable, OpenLoop, SimView, Step, VecEnv
+from robo_rl.env.packed_transfer import sent
 
 HOST = torch.device("cpu")
 
@@ -53,11 +54,11 @@ class HostEnv:
 
     def reset(self, seed: int | None = None) -> Obs:
         """Start a new episode in every env; see ``VecEnv``."""
-        return _brought(self._env.reset(seed))
+        return sent(self._env.reset(seed), HOST)
 
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one control step; see ``VecEnv``."""
-        return _step(self._env.step(act.to(self._env.device)))
+        return sent(self._env.step(act.to(self._env.device)), HOST)
 
     def close(self) -> None:
         """Release the resources; see ``VecEnv``."""
@@ -72,12 +73,12 @@ class HostSimEnv(HostEnv):
         """Return the current state on the CPU, for scripted demonstrators."""
         view: SimView = cast(Any, self._env).view
         found = {each.name: getattr(view, each.name) for each in fields(view)}
-        return replace(view, **{name: _brought(value) for name, value in found.items()})
+        return replace(view, **sent(found, HOST))
 
     def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
         """Apply act (B, T, A) open loop; see ``OpenLoop``."""
         steps = cast(OpenLoop, self._env).rollout(act.to(self._env.device), frames=frames)
-        return [_step(step) for step in steps]
+        return sent(steps, HOST)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the state on the simulator's device; see ``Branchable``."""
@@ -85,24 +86,8 @@ class HostSimEnv(HostEnv):
 
     def restore(self, snapshot: Mapping[str, Any]) -> Obs:
         """Restore a snapshot; see ``Branchable``."""
-        return _brought(cast(Branchable, self._env).restore(snapshot))
+        return sent(cast(Branchable, self._env).restore(snapshot), HOST)
 
     def reset_groups(self, size: int, seed: int) -> Obs:
         """Start one episode per env, alike within groups; see ``Groupable``."""
-        return _brought(cast(Groupable, self._env).reset_groups(size, seed))
-
-
-def _step(step: Step) -> Step:
-    """Move a step to the CPU; ``obs`` and ``next_obs`` stay one dict where they are one."""
-    obs = _brought(step.obs)
-    successor = obs if step.next_obs is step.obs else _brought(step.next_obs)
-    rest = (_brought(each) for each in step[2:])
-    return Step(obs, successor, *rest)
-
-
-def _brought(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.to(HOST)
-    if isinstance(value, Mapping):
-        return {name: _brought(each) for name, each in cast(Mapping[str, Any], value).items()}
-    return value
+        return sent(cast(Groupable, self._env).reset_groups(size, seed), HOST)

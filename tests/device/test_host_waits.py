@@ -22,9 +22,9 @@ def test_a_decision_costs_no_wait_and_a_block_a_few(sees: bool):
     assert COUNTS.block(sees=sees) <= 8
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_a_control_step_within_a_chunk_costs_no_wait(ends: bool):
-    assert COUNTS.control_step(ends=ends) == 0.0
+@pytest.mark.parametrize(("sees", "ends"), [(False, False), (False, True), (True, True)])
+def test_a_control_step_within_a_chunk_costs_no_wait(sees: bool, ends: bool, opengl: str):
+    assert COUNTS.control_step(sees=sees, ends=ends) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ T control steps, A act_dim.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any, cast
 
 import torch
@@ -15,9 +14,7 @@ from torch import Tensor
 
 from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
 from robo_rl.env.device_transfer import to_host
-
-_ALIGNED = 8
-"""Alignment of the tensors in a transfer, in bytes."""
+from robo_rl.env.packed_transfer import sent
 
 Obs = dict[str, Tensor]
 
@@ -88,56 +85,3 @@ class TransferSimEnv(TransferEnv):
     def reset_groups(self, size: int, seed: int) -> Obs:
         """See ``Groupable``."""
         return sent(cast(Groupable, self._env).reset_groups(size, seed), self.device)
-
-
-def sent(tree: Any, device: torch.device) -> Any:
-    """Return steps, mappings and lists with their tensors on another device, in one transfer.
-
-    An object that occurs twice stays one object.
-    """
-    found: dict[int, Tensor] = {}
-    _gather(tree, found)
-    return _rebuilt(tree, dict(zip(found, _transfer(list(found.values()), device), strict=True)))
-
-
-def _gather(tree: Any, found: dict[int, Tensor]) -> None:
-    if isinstance(tree, Tensor):
-        found[id(tree)] = tree
-    elif isinstance(tree, Mapping):
-        _gather(list(cast(Mapping[str, Any], tree).values()), found)
-    elif isinstance(tree, (list, tuple)):
-        for each in cast("list[Any]", tree):
-            _gather(each, found)
-
-
-def _rebuilt(tree: Any, there: Mapping[int, Tensor], made: dict[int, Any] | None = None) -> Any:
-    made = {} if made is None else made
-    if isinstance(tree, Tensor):
-        return there[id(tree)]
-    if isinstance(tree, Step):
-        return Step(*(_rebuilt(each, there, made) for each in tree))
-    if isinstance(tree, Mapping):
-        items = cast(Mapping[str, Any], tree).items()
-        new = {name: _rebuilt(each, there, made) for name, each in items}
-        return made.setdefault(id(tree), new)
-    if isinstance(tree, list):
-        return [_rebuilt(each, there, made) for each in cast("list[Any]", tree)]
-    return tree
-
-
-def _transfer(tensors: list[Tensor], device: torch.device) -> list[Tensor]:
-    """Move tensors as the bytes of one buffer."""
-    pieces = [_padded(tensor) for tensor in tensors]
-    if not pieces:
-        return []
-    buffer, out, start = torch.cat(pieces).to(device, non_blocking=True), list[Tensor](), 0
-    for tensor, piece in zip(tensors, pieces, strict=True):
-        end = start + prod(tensor.shape) * tensor.element_size()
-        out.append(buffer[start:end].view(tensor.dtype).view(tensor.shape))
-        start += len(piece)
-    return out
-
-
-def _padded(tensor: Tensor) -> Tensor:
-    data = tensor.contiguous().reshape(-1).view(torch.uint8)
-    return torch.nn.functional.pad(data, (0, -len(data) % _ALIGNED))

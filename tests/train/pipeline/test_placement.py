@@ -8,7 +8,7 @@ from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.train.pipeline.placement import on_device, sent
+from robo_rl.train.pipeline.placement import on_device
 
 
 class Near:
@@ -50,4 +50,3 @@ def test_a_step_goes_over_in_one_transfer_and_comes_out_as_it_was():
 def test_what_is_there_already_stays_what_it_is():
     near = Near()
     assert on_device(near, near.device) is near
-    assert sent([], GPU) == []
