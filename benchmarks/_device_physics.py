@@ -15,7 +15,6 @@ from robo_rl.config.registry import Component, component
 from robo_rl.env.mujoco.cpu_backend import MujocoCpu
 from robo_rl.env.mujoco.sim_env import SimEnv
 
-
 CAMERA = {"name": "wrist", "width": 36, "height": 36}
 
 

@@ -3,7 +3,7 @@
 The decisions are made up (``_ppo_updates``), with the settings of the demo: a joint ratio over four
 denoising steps, two networks, blocks of 8 decisions an env. ``waits`` counts how often the CPU
 waits for the GPU in a minibatch of the actor and of the critic, by torch's own count;
-``waited_at`` names the lines. ``ratio_error`` is the largest |ratio − 1| of the first minibatch,
+``waited_at`` names the lines. ``ratio_error`` is the mean |ratio − 1| of the first minibatch,
 before the policy changes; that minibatch is smaller than the batch that acted. With an encoder the
 policy reads an image of 64 × 64 pixels beside the state; ``tf32`` rows allow TF32 in convolutions.
 On the CPU a smaller block stands for the large ones, since time grows with the block.
@@ -20,6 +20,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,10 @@ def rows(args: argparse.Namespace, device: torch.device) -> Iterator[dict[str, A
                 setting = UPDATE._replace(num_envs=num_envs, net=cfg, device=str(where))
                 yield {"net": net, **measured(setting, args.repeats)}
     for encoder in ENCODERS:
-        for tf32 in (False, True):
-            torch.backends.cudnn.allow_tf32 = tf32
-            for num_envs in args.sizes_seen:
-                setting = UPDATE._replace(num_envs=num_envs, encoder=encoder, device=str(device))
-                net = encoder + " tf32" * tf32
-                yield {"net": net, **measured(setting, args.repeats)}
+        for tf32, num_envs in product((False, True), args.sizes_seen):
+            setting = UPDATE._replace(num_envs=num_envs, encoder=encoder, device=str(device))
+            with torch.backends.cudnn.flags(allow_tf32=tf32):
+                yield {"net": encoder + " tf32" * tf32, **measured(setting, args.repeats)}
 
 
 def measured(setting: UpdateSetting, repeats: int) -> dict[str, Any]:
@@ -100,7 +99,7 @@ def measured(setting: UpdateSetting, repeats: int) -> dict[str, Any]:
 
 
 def _ratio_error(setting: UpdateSetting, minibatch: int) -> float:
-    """The largest |ratio − 1| of a minibatch of another size than the policy acted on."""
+    """The mean |ratio − 1| of a minibatch of another size than the policy acted on."""
     made = prepared(setting, minibatch)
     credit = made.ppo.advantage_estimator.compute_advantages(made.rollout)
     return made.ppo.actor.update(credit.rollout, credit.adv)["ratio_error"]
