@@ -34,9 +34,17 @@ class PhysicsOnDevice:
         """See ``Backend``."""
         self._physics.load(scene, num_envs)
 
-    def write(self, ids: Tensor, qpos: Tensor, qvel: Tensor, *given: Any, **named: Any) -> None:
+    def write(
+        self,
+        ids: Tensor,
+        qpos: Tensor,
+        qvel: Tensor,
+        fields: Mapping[str, Tensor] | None = None,
+        mocap: Tensor | None = None,
+        ctrl: Tensor | None = None,
+    ) -> None:
         """See ``Backend``."""
-        self._physics.write(ids.cpu(), qpos.cpu(), qvel.cpu(), *given, **named)
+        self._physics.write(ids.cpu(), qpos.cpu(), qvel.cpu(), fields, mocap, ctrl)
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:
         """See ``Backend``."""
@@ -59,10 +67,10 @@ class PhysicsOnDevice:
         return value.to(torch.float32).to(self.device, non_blocking=True)
 
 
-def sim_env(device: torch.device, num_envs: int, *, sees: bool = False) -> SimEnv:
-    """Return ``lift_cube`` with its states on a device; with an image if it sees."""
+def sim_env(device: torch.device, num_envs: int, task: Any, *, sees: bool = False) -> SimEnv:
+    """Return a task with its states on a device; with an image if it sees."""
     # Component.build returns an instance without a config as it is; no entry point names this one.
     backend = Component("backends", "on_device", PhysicsOnDevice(device), None)
     eyes = CameraSettings.model_validate({"cameras": [CAMERA] if sees else []})
     cfg = SimEnv.Config.model_construct(**dict(eyes), backend=backend)
-    return SimEnv(cfg, component("tasks").make("lift_cube").build(), num_envs)
+    return SimEnv(cfg, component("tasks").make(task).build(), num_envs)

@@ -68,15 +68,16 @@ def decision(*, sees: bool = False) -> float:
         return waits_between(lambda number: collector.collect(policy, number), 4, 12)
 
 
-def control_step(*, sees: bool = False, ends: bool = True) -> float:
+def control_step(task: Any = "lift_cube", *, sees: bool = False, ends: bool = True) -> float:
     """Return the waits of one more control step of a chunk in ``SimEnv``.
 
     Args:
+        task: Name of the task, or a mapping with its settings.
         sees: Whether the env renders the frame before the next decision.
         ends: Whether the episodes of three envs end in the last step but one, that of a fourth in
             the last.
     """
-    with PretendedGpu(), closing(sim_env(GPU, 4, sees=sees)) as env:
+    with PretendedGpu(), closing(sim_env(GPU, 4, task, sees=sees)) as env:
         still = torch.zeros(4, 8, env.act_spec.size, device=GPU)
 
         def execute(steps: int) -> None:

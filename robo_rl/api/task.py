@@ -41,6 +41,9 @@ class Task(Protocol):
 
     ``open_loop`` states that ``control`` reads only ``ctrl`` of the view, so that an action
     sequence can be converted to controls without stepping.
+
+    Tensors of views and actions may be on a GPU. A method that reads a number from them, such as
+    by ``bool`` or ``float``, makes the host wait in every control step.
     """
 
     robot: Robot

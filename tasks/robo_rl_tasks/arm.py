@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from robo_rl import ActSpec, ConfigError, ObsSpec, TensorSpec, quat_to_rot6d
 from robo_rl_tasks.deltas import Deltas, HandDeltas, JointDeltas, delta_spec
+from robo_rl_tasks.device_copies import columns
 from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
 from robo_rl_tasks.kinematics.chain import KinematicChain
 from robo_rl_tasks.kinematics.joints import arm_indices, arm_joints
@@ -59,7 +60,6 @@ class ArmTask:
         holds_m: float | None = None,
         actions: Actions = "joints",
     ) -> None:
-        import torch
 
         if robot.gripper is None:
             raise ConfigError(f"robot '{robot.name}' has no gripper", hint="name one that has")
@@ -72,15 +72,16 @@ class ArmTask:
         self.hand = CartesianController(robot, self.arm, self.dt_s) if by_hand else None
         self.open_loop = self.hand is None
         acted_on = self._acted_on()
-        self._moves_arm = torch.tensor([axis is not self._finger for _, axis in acted_on])
+        moves_arm = [axis is not self._finger for _, axis in acted_on]
+        self._moved = columns(moves_arm)
         self._absolute_spec = act_spec(robot, acted_on)
         self._deltas = self._make_deltas() if actions.endswith("_delta") else None
         self.act_spec = (
             self._absolute_spec
             if self._deltas is None
-            else delta_spec(self._absolute_spec, acted_on, self._moves_arm.tolist())
+            else delta_spec(self._absolute_spec, acted_on, moves_arm)
         )
-        self._is_arm = torch.tensor([joint in self.arm for joint in robot.actuated_joints])
+        self._arm_columns = columns([joint in self.arm for joint in robot.actuated_joints])
         self._start_qpos, self._start_noise = self._start_pose(start), start_noise
         self.obs_spec = ObsSpec(items=self._arm_items() | self._task_items())
 
@@ -89,9 +90,10 @@ class ArmTask:
         act = self._targets(view, act)
         if self.hand is not None:
             arm = self.hand.targets(view.qpos, act[:, : len(self.hand.axes)])
-            gripper = act[:, -1] if self._held is None else act.new_tensor(self._held)
-            return self._with_gripper(arm, gripper)
-        return act if self._held is None else self._with_gripper(act, act.new_tensor(self._held))
+            return self._with_gripper(
+                arm, act[:, -1] if self._held is None else self._held_like(act)
+            )
+        return act if self._held is None else self._with_gripper(act, self._held_like(act))
 
     def action(self, view: SimView, arm: Tensor, gripper: Tensor) -> Tensor:
         """Return the action (B, A) for arm targets (B, M) and, if used, gripper targets (B,).
@@ -113,8 +115,8 @@ class ArmTask:
         if self.hand is not None:
             return act[:, :3]
         chain = KinematicChain(self.robot, tuple(joint.name for joint in self.arm))
-        is_arm = self._is_arm if self._held is None else self._is_arm[self._is_arm]
-        return chain.forward(act[:, is_arm.to(act.device)]).pos
+        arm = act if self._held is not None else act[:, self._arm_columns.on(act.device)]
+        return chain.forward(arm).pos
 
     def start_ctrl(self, start: Reset) -> Tensor:
         """Return the control (n, nu) that rests at start states, see ``DeltaTask``."""
@@ -133,14 +135,15 @@ class ArmTask:
         """Return the targets (B, A) of actions (B, A)."""
         if self._deltas is None:
             return act
-        targets, moves = act.clone(), self._moves_arm
+        targets, moves = act.clone(), self._moved.on(act.device)
         targets[:, moves] = self._deltas.moved(self._last(view, act), act[:, moves])
         return targets
 
     def _last(self, view: SimView, like: Tensor) -> Tensor:
         """Return the last target (B, M) of the arm."""
         assert self._deltas is not None
-        return self._deltas.last(view.ctrl[:, self._is_arm].to(like.dtype))
+        arm = view.ctrl[:, self._arm_columns.on(view.ctrl.device)]
+        return self._deltas.last(arm.to(like.dtype))
 
     def _make_deltas(self) -> Deltas:
         return JointDeltas(self.arm) if self.hand is None else HandDeltas(self.hand)
@@ -196,9 +199,14 @@ class ArmTask:
 
     def _with_gripper(self, arm: Tensor, gripper: Tensor) -> Tensor:
         """Return controls (B, nu) from arm targets (B, J) and gripper targets (B,) or ()."""
-        ctrl = gripper.unsqueeze(-1).expand(len(arm), len(self._is_arm)).clone()
-        ctrl[:, self._is_arm] = arm
+        num = len(self.robot.actuated_joints)
+        ctrl = gripper.unsqueeze(-1).expand(len(arm), num).clone()
+        ctrl[:, self._arm_columns.on(arm.device)] = arm
         return ctrl
+
+    def _held_like(self, act: Tensor) -> Tensor:
+        """Return the gripper position () that the task holds."""
+        return act.new_full((), self._held or 0.0)
 
     def _start_pose(self, start: Sequence[float]) -> Tensor:
         """Return all joints (nq,) at home, except the arm at start and the gripper as held."""

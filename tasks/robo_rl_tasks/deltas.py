@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from robo_rl import turn_between, turn_rotvec
+from robo_rl_tasks.device_copies import DeviceCopies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ class JointDeltas:
     """
 
     def __init__(self, axes: Sequence[CommandAxis]) -> None:
-        self._low, self._high = limits(axes)
+        self._limits = Limits(axes)
 
     def last(self, joints: Tensor) -> Tensor:
         """Return the joint targets (B, J)."""
@@ -55,11 +56,11 @@ class JointDeltas:
 
     def moved(self, last: Tensor, change: Tensor) -> Tensor:
         """Return joint targets (B, J) after a change (B, J)."""
-        return (last + change).clamp(self._low.to(last.device), self._high.to(last.device))
+        return self._limits.clamp(last + change)
 
     def change(self, last: Tensor, target: Tensor) -> Tensor:
         """Return the change (B, J) from the last joint targets to others."""
-        return target.clamp(self._low.to(last.device), self._high.to(last.device)) - last
+        return self._limits.clamp(target) - last
 
 
 class HandDeltas:
@@ -71,7 +72,7 @@ class HandDeltas:
 
     def __init__(self, hand: CartesianController) -> None:
         self._hand = hand
-        self._low, self._high = limits(hand.axes)
+        self._limits = Limits(hand.axes)
 
     def last(self, joints: Tensor) -> Tensor:
         """Return the pose (B, 6) at which joint targets (B, J) put the hand.
@@ -87,7 +88,7 @@ class HandDeltas:
 
         turned = turn_rotvec(last[:, 3:], change[:, 3:])
         moved = torch.cat([last[:, :3] + change[:, :3], turned], dim=-1)
-        return moved.clamp(self._low.to(last.device), self._high.to(last.device))
+        return self._limits.clamp(moved)
 
     def change(self, last: Tensor, target: Tensor) -> Tensor:
         """Return the change (B, 6) from the last pose to another one."""
@@ -113,8 +114,19 @@ def delta_spec(
     )
 
 
-def limits(axes: Sequence[CommandAxis]) -> tuple[Tensor, Tensor]:
-    """Return the position limits (M,) of axes."""
-    import torch
+class Limits:
+    """Position limits (M,) of axes.
 
-    return torch.tensor([axis.low for axis in axes]), torch.tensor([axis.high for axis in axes])
+    Args:
+        axes: (M,) the axes.
+    """
+
+    def __init__(self, axes: Sequence[CommandAxis]) -> None:
+        import torch
+
+        self._low = DeviceCopies(torch.tensor([axis.low for axis in axes]))
+        self._high = DeviceCopies(torch.tensor([axis.high for axis in axes]))
+
+    def clamp(self, target: Tensor) -> Tensor:
+        """Return the target (B, M) within the limits."""
+        return target.clamp(self._low.on(target.device), self._high.on(target.device))

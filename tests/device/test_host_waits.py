@@ -28,6 +28,20 @@ def test_a_control_step_within_a_chunk_costs_no_wait(sees: bool, ends: bool, ope
 
 
 @pytest.mark.parametrize(
+    ("task", "actions", "budget"),
+    [
+        ("reach", "joints", 0.0),
+        ("push_t", "joints", 0.0),
+        ("push_t", "joints_delta", 0.0),
+        ("lift_cube", "pose", 1.0),  # each control needs the state before: the backend reads it
+        ("lift_cube", "pose_delta", 1.0),
+    ],
+)
+def test_the_methods_of_tasks_read_no_number(task: str, actions: str, budget: float):
+    assert COUNTS.control_step({"name": task, "actions": actions}) == budget
+
+
+@pytest.mark.parametrize(
     ("budget", "fields"),
     [
         (1.0, {}),

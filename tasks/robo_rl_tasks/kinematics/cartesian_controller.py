@@ -58,7 +58,7 @@ class CartesianController:
         gains = [robot.actuated_joints.index(joint) for joint in joints]
         lag = [robot.control.kd[i] / robot.control.kp[i] for i in gains]
         self.axes: tuple[CommandAxis, ...] = robot.end_effector.axes
-        self._columns = [robot.joint_names.index(name) for name in names]
+        self._columns = torch.tensor([robot.joint_names.index(name) for name in names])
         self._chain = KinematicChain(robot, names)
         self._upright = torch.tensor(robot.end_effector.upright)
         self._home = torch.tensor([joint.home for joint in joints])
@@ -117,5 +117,5 @@ class CartesianController:
 
     def _follow(self, like: Tensor) -> None:
         if self._home.device != like.device:
-            for name in ("_upright", "_home", "_low", "_high", "_reach"):
+            for name in ("_columns", "_upright", "_home", "_low", "_high", "_reach"):
                 setattr(self, name, getattr(self, name).to(like.device))

@@ -41,8 +41,9 @@ def box_corners(boxes: Tensor, pose: Tensor) -> Tensor:
     """Return the corners (…, N, 4, 2) of boxes (N, 4) at pose (…, 3)."""
     import torch
 
-    signs = torch.tensor([[-1, -1], [1, -1], [1, 1], [-1, 1]], dtype=pose.dtype, device=pose.device)
-    corners = boxes[:, None, :2] + signs * boxes[:, None, 2:]
+    x, y = boxes[:, 2:].unbind(-1)
+    offsets = torch.stack([torch.stack([-x, x, x, -x], -1), torch.stack([-y, -y, y, y], -1)], -1)
+    corners = boxes[:, None, :2] + offsets
     return rotate_planar(pose[..., 2, None, None], corners) + pose[..., None, None, :2]
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from robo_rl import Reset, TensorSpec, yaw_to_quat
 from robo_rl_tasks import rewards
+from robo_rl_tasks.device_copies import DeviceCopies
 from robo_rl_tasks.poses import planar_pose, rotate_planar, uniform, wrap_angle
 from robo_rl_tasks.push_t import tee
 from robo_rl_tasks.push_t.expert import PushExpert, PushExpertConfig, Sizes
@@ -82,6 +83,7 @@ class PushT(TabletopTask[PushTConfig]):
 
     def __init__(self, cfg: PushTConfig) -> None:
         self.boxes = tee.boxes(cfg.unit_m)
+        self._boxes = DeviceCopies(self.boxes)
         self._area = tee.AREA * cfg.unit_m**2
         super().__init__(cfg, holds_m=2 * cfg.peg_radius_m)
 
@@ -127,7 +129,8 @@ class PushT(TabletopTask[PushTConfig]):
 
     def overlap(self, view: SimView) -> Tensor:
         """Return the fraction (B,) of the target that the T covers."""
-        return overlap_area(self.boxes, tee_pose(view), target_pose(view)) / self._area
+        pose = tee_pose(view)
+        return overlap_area(self._boxes.on(pose.device), pose, target_pose(view)) / self._area
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> PushExpert:
         """Return a scripted demonstrator of num_envs envs, see ``PushExpert``."""
