@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from robo_rl.env.mujoco.sim_env import SimEnv
 CAMERA = {"name": "wrist", "width": 36, "height": 36}
 
 
-class PhysicsOnDevice:
+class PhysicsOnDevice(MujocoCpu):
     """A ``Backend`` that computes on the CPU and shows the states on a device.
 
     Args:
@@ -28,35 +29,20 @@ class PhysicsOnDevice:
     dtype = torch.float32
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self._physics = device, MujocoCpu(MujocoCpu.Config(threads=1))
+        super().__init__(MujocoCpu.Config(threads=1))
+        self.device = device
 
-    def load(self, scene: Any, num_envs: int) -> None:
-        """See ``Backend``."""
-        self._physics.load(scene, num_envs)
-
-    def write(
-        self,
-        ids: Tensor,
-        qpos: Tensor,
-        qvel: Tensor,
-        fields: Mapping[str, Tensor] | None = None,
-        mocap: Tensor | None = None,
-        ctrl: Tensor | None = None,
-    ) -> None:
-        """See ``Backend``."""
-        self._physics.write(ids.cpu(), qpos.cpu(), qvel.cpu(), fields, mocap, ctrl)
+    @wraps(MujocoCpu.write)  # with its signature, of which envs ask what can be placed
+    def write(self, ids: Tensor, qpos: Tensor, qvel: Tensor, *given: Any, **named: Any) -> None:
+        super().write(ids.cpu(), qpos.cpu(), qvel.cpu(), *given, **named)
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:
         """See ``Backend``."""
-        return [self._moved(view) for view in self._physics.step(ctrl.cpu().double(), substeps)]
+        return [self._moved(view) for view in super().step(ctrl.cpu().double(), substeps)]
 
     def view(self) -> SimView:
         """See ``Backend``."""
-        return self._moved(self._physics.view())
-
-    def close(self) -> None:
-        """See ``Backend``."""
-        self._physics.close()
+        return self._moved(super().view())
 
     def _moved(self, view: SimView) -> SimView:
         names = ("qpos", "qvel", "ctrl", "sensordata")
