@@ -231,6 +231,8 @@ SCENARIOS: dict[str, Scenario] = {
     "ppo regularization": of_algorithm("ppo", **PPO, entropy_coef=0.01, regularization=PENALTIES),
     "ppo averages": of_algorithm("ppo", **PPO, ema_decay=0.9, proximal_ema=0.9, trust_region="spo"),
     "ppo bf16": of_algorithm("ppo", **PPO, precision="bf16"),
+    "ppo graphs": of_algorithm("ppo", **PPO, cuda_graphs=True),
+    "ppo graphs bf16": of_algorithm("ppo", **PPO, precision="bf16", cuda_graphs=True),
     "ppo last steps": of_algorithm("ppo", {"finetune_steps": 2}, **PPO),
     "ppo groups": of_algorithm("ppo", group_size=4, epochs=2),
     "nft": of_algorithm("nft", warmup_updates=1, critic_epochs=2),

@@ -32,7 +32,8 @@ BLOCK = 8  # decisions of an env in a rollout
 class UpdateSetting(NamedTuple):
     """A policy, the number of scored denoising steps, the rollout size, and the precision.
 
-    An encoder other than ``state`` reads an image beside the state.
+    An encoder other than ``state`` reads an image beside the state. ``graphs`` runs minibatches
+    as CUDA graphs.
     """
 
     ratio: str
@@ -48,6 +49,7 @@ class UpdateSetting(NamedTuple):
     net: str | dict[str, Any] = "mlp"
     encoder: str = "state"
     device: str = "cpu"
+    graphs: bool = False
 
     @property
     def obs_spec(self) -> ObsSpec:
@@ -89,6 +91,7 @@ def prepared(setting: UpdateSetting, minibatch: int, epochs: int = 1) -> Prepare
         warmup_updates=0,
         minibatch=minibatch * units,
         target_kl=1e6,
+        cuda_graphs=setting.graphs,
         **dict.fromkeys(("lr", "lr_min", "lr_max"), 1e-12),
     )
     ppo = Ppo(cfg, policy, setting.num_envs, generator)

@@ -13,7 +13,7 @@ nothing installed, as ``gpu_throughput.py``. A run that was cut off goes on in `
 
     python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
         [--encoder conv] [--envs 4096] [--decisions 4] [--target-kl 0.3] [--updates 40]
-        [--device cuda] [--learn-on cuda] [--out runs/gpu_train]
+        [--device cuda] [--learn-on cuda] [--cuda-graphs] [--out runs/gpu_train]
 
 Without a GPU it ends with status 2; with ``--device cpu`` it trains eight envs for two updates,
 which shows that it runs and no more. ``--learn-on cpu`` leaves the physics alone on the GPU.
@@ -47,7 +47,7 @@ def main() -> None:
     args.device = str(demanded(args.device))
     args.learn_on = str(demanded(args.learn_on or args.device))
     results: dict[str, Any] = {"versions": _bare_tree.versions(), "runs": []}
-    shown = ("encoder", "envs", "decisions", "target_kl", "device", "learn_on")
+    shown = ("encoder", "envs", "decisions", "target_kl", "device", "learn_on", "cuda_graphs")
     results |= {name: getattr(args, name) for name in shown}
     print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
     for seed in args.seeds:
@@ -86,7 +86,12 @@ def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         "updates": args.updates,
         "stop_success": NEVER,
         "periodic_eval": {"every": EVERY, "episodes": 8 if tried else 400},
-        "algo": {"name": "ppo", "minibatch": batch, "target_kl": args.target_kl},
+        "algo": {
+            "name": "ppo",
+            "minibatch": batch,
+            "target_kl": args.target_kl,
+            "cuda_graphs": args.cuda_graphs,
+        },
     }
     first = {"dataset": {"path": str(args.dataset.absolute())}} if args.dataset else {"collect": {}}
     stages: dict[str, Any] = {**first, "bc": {}, "online": online}
@@ -143,6 +148,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--decisions", type=int, default=4, help="of every env, in an update")
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
     parser.add_argument("--learn-on", default="", help="where networks are; by default as above")
+    parser.add_argument("--cuda-graphs", action="store_true", help="of PPO's minibatches")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_train"))
     return parser.parse_args()
 

@@ -5,7 +5,8 @@ denoising steps, two networks, blocks of 8 decisions an env. ``waits`` counts ho
 waits for the GPU in a minibatch of the actor and of the critic, by torch's own count;
 ``waited_at`` names the lines. ``ratio_error`` is the mean |ratio − 1| of the first minibatch,
 before the policy changes; that minibatch is smaller than the batch that acted. With an encoder the
-policy reads an image of 64 × 64 pixels beside the state; ``tf32`` rows allow TF32 in convolutions.
+policy reads an image of 64 × 64 pixels beside the state; ``tf32`` rows allow TF32 in convolutions,
+and ``graphs`` rows run minibatches as CUDA graphs.
 On the CPU a smaller block stands for the large ones, since time grows with the block.
 
     python benchmarks/gpu_update.py [--json FILE] [--envs 256 4096 16384] [--repeats 5]
@@ -63,9 +64,11 @@ def rows(args: argparse.Namespace, device: torch.device) -> Iterator[dict[str, A
         places.append((torch.device("cpu"), args.cpu_envs))
     for net, cfg in NETS.items():
         for where, sizes in places:
-            for num_envs in sizes:
-                setting = UPDATE._replace(num_envs=num_envs, net=cfg, device=str(where))
-                yield {"net": net, **measured(setting, args.repeats)}
+            for num_envs, graphs in product(sizes, (False, True) if where == device else (False,)):
+                setting = UPDATE._replace(
+                    num_envs=num_envs, net=cfg, device=str(where), graphs=graphs
+                )
+                yield {"net": net + " graphs" * graphs, **measured(setting, args.repeats)}
     for encoder in ENCODERS:
         for tf32, num_envs in product((False, True), args.sizes_seen):
             setting = UPDATE._replace(num_envs=num_envs, encoder=encoder, device=str(device))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -80,6 +81,16 @@ class GpuTensor(Tensor):
         del meta, size, stride
         return GpuTensor(inner["elem"])
 
+    def data_ptr(self) -> int:
+        return self.elem.data_ptr()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GpuTensor:  # torch's copies the storage
+        if id(self) not in memo:
+            made = cast(GpuTensor, self.detach().clone().requires_grad_(self.requires_grad))
+            cast(Any, made).__dict__.update({**vars(self), "elem": made.elem})
+            memo[id(self)] = made
+        return memo[id(self)]
+
     def tolist(self) -> Any:  # torch refuses it of subclasses
         return self.cpu().tolist()
 
@@ -121,6 +132,8 @@ class PretendedGpu(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.waits: Counter[tuple[str, str]] = Counter()
+        self.watch: Callable[[Any, Any, Any], Any] | None = None
+        """Runs operations in place of ``execute``, for a capture."""
 
     def __enter__(self) -> PretendedGpu:
         torch.Generator = PretendedGenerator
@@ -141,6 +154,10 @@ class PretendedGpu(TorchDispatchMode):
         return self.run(func, args, kwargs or {})
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """One operation, by whoever watches."""
+        return (self.watch or self.execute)(func, args, kwargs)
+
+    def execute(self, func: Any, args: Any, kwargs: Any) -> Any:
         """One operation."""
         flat, form = tree_flatten((args, kwargs))
         tensors = [x for x in flat if isinstance(x, Tensor)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from pretended_gpu import CPU, GPU, PretendedGpu, on_cpu
+from pretended_graphs import install
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -20,7 +21,10 @@ TOLERANCE, TOLERANCE_BF16 = 2e-5, 2e-3
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SCENARIOS]
 )
-def test_a_gpu_refuses_nothing_and_gives_the_same_numbers(name: str):
+def test_a_gpu_refuses_nothing_and_gives_the_same_numbers(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    install(monkeypatch)
     with PretendedGpu():
         found = [on_cpu(tensor).detach() for tensor in SCENARIOS[name](GPU)]
     wanted = SCENARIOS[name](CPU)

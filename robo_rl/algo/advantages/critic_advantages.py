@@ -20,6 +20,7 @@ from robo_rl.critic.embedded import embedded, embedding_critic
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout
 from robo_rl.distributed.moments import global_count, global_mean, global_std, global_var
+from robo_rl.optim.captured_loss import CaptureConfig, captured
 from robo_rl.optim.minibatches import PADDING_SHARD, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import PrecisionConfig, autocast
@@ -85,7 +86,7 @@ class AdvantageEstimator(Stateful, ABC):
         """Return the advantages of a rollout."""
 
 
-class GaeConfig(PrecisionConfig, OptimizerConfig):
+class GaeConfig(PrecisionConfig, OptimizerConfig, CaptureConfig):
     """Settings of the value critic, its training, and λ.
 
     ``critic_minibatch`` counts decisions. The value 0 takes the actor's minibatch size, which
@@ -216,14 +217,18 @@ class GaeEstimator(AdvantageEstimator):
             residual = returns - self.critic(obs)
         rows = self.cfg.critic_minibatch or self.cfg.minibatch
         passes = Minibatches(len(returns), rows, self.generator, rollout.shards)
+        loss = captured(self.cfg, self.critic, partial(self._loss, obs, returns))
         for _ in range(self.cfg.critic_epochs):
             for pick, share in passes:
-                with autocast(self.cfg.precision, self.critic):
-                    value = self.critic({name: o[pick] for name, o in obs.items()})
-                self.optimizer.step(0.5 * (value - returns[pick]).square().mean(), share)
+                self.optimizer.step(loss(pick)[0], share)
         unexplained = global_var(residual) / global_var(returns).clamp(min=1e-8)
         error, share = numbers([global_mean(residual.square()), unexplained])
         return {"value_loss": 0.5 * error, "explained_variance": 1.0 - share}
+
+    def _loss(self, obs: dict[str, Tensor], returns: Tensor, pick: Tensor) -> tuple[Tensor]:
+        with autocast(self.cfg.precision, self.critic):
+            value = self.critic({name: o[pick] for name, o in obs.items()})
+        return (0.5 * (value - returns[pick]).square().mean(),)
 
 
 class GroupRelativeEstimator(AdvantageEstimator):

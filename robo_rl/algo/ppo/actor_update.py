@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -12,10 +13,12 @@ from robo_rl.algo.on_policy import ActorUpdate
 from robo_rl.algo.ppo.actor_batch import copy_exploration
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
+from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss, SurrogateMetrics
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
+from robo_rl.optim.captured_loss import CaptureConfig, captured
 from robo_rl.optim.ema import Ema, Ewma
 from robo_rl.optim.minibatches import Minibatch, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
@@ -28,7 +31,7 @@ RATIO_TOLERANCE = 1e-3
 """Of the mean |ratio − 1| before the first step; TF32 in convolutions leaves up to 5e-4."""
 
 
-class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
+class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig, CaptureConfig):
     """Optimiser settings of the actor; ``ObjectiveConfig`` holds those of the loss.
 
     ``target_kl`` is the target KL of a chain per update, in nats. A step that exceeds twice the
@@ -65,6 +68,18 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
     def _one_policy_to_stay_near(self) -> ActorConfig:
         if self.proximal_ema and self.ratio_norm is RatioNorm.GUARD:
             raise ValueError("proximal_ema: ratio_norm 'guard' is relative to the acting policy")
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_read_in_a_graph(self) -> ActorConfig:
+        repeats = self.ratio is RatioMode.PER_STEP or (
+            self.ratio is RatioMode.CFM and self.cfm.per_sample
+        )
+        if self.cuda_graphs and repeats:
+            raise ValueError(
+                "cuda_graphs: how many observations a minibatch of denoising steps has is read on "
+                "the CPU; use ratio joint, single_step, noise_conditioned or cfm without per_sample"
+            )
         return self
 
     @model_validator(mode="after")
@@ -122,8 +137,10 @@ class PpoActor(ActorUpdate):
         if self._probes():
             self._probe(objective, batches)
 
+        loss_of = captured(self.cfg, self.policy, partial(self._loss, objective))
+
         def measure(batch: Minibatch) -> tuple[Tensor, float]:
-            found = self._loss(objective, batch)
+            found = loss_of(batch.indices)
             stats.append(found.metrics(batch.weight, self.cfg.kl_trim))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
@@ -154,9 +171,9 @@ class PpoActor(ActorUpdate):
         for ema in self._averages():
             ema.update(self.policy)
 
-    def _loss(self, objective: Objective, batch: Minibatch) -> SurrogateLoss:
+    def _loss(self, objective: Objective, pick: Tensor) -> SurrogateLoss:
         with autocast(self.cfg.precision, self.policy):
-            return objective.loss(batch.indices, self._proximal_policy())
+            return objective.loss(pick, self._proximal_policy())
 
     def _probes(self) -> bool:
         """Whether this update begins with a probe: the first one, unless the rate is fixed."""
@@ -169,11 +186,11 @@ class PpoActor(ActorUpdate):
         learnt, measured = epoch[0], epoch[1 % len(epoch)]
 
         def step() -> None:
-            self.optimizer.step(self._loss(objective, learnt).loss, learnt.weight)
+            self.optimizer.step(self._loss(objective, learnt.indices).loss, learnt.weight)
 
         @torch.no_grad()
         def measure() -> float:
-            found = self._loss(objective, measured)
+            found = self._loss(objective, measured.indices)
             return per_unit * found.metrics(measured.weight, self.cfg.kl_trim).kl.robust
 
         steps = self.cfg.epochs * batches.per_epoch

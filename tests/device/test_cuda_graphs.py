@@ -1,0 +1,67 @@
+"""PPO by CUDA graphs: the weights of an update without, on a pretended GPU."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pretended_gpu import GPU, PretendedGpu, on_cpu
+from pretended_graphs import PretendedGraph, install
+
+from robo_rl.config.registry import component
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+WORLD = import_module("_device_world")
+COUNTS = import_module("_wait_counts")
+
+
+@pytest.fixture(autouse=True)
+def _graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields"),
+    [
+        ({}, {}),
+        ({}, {"target_kl": 1e-4, "lr_probe": False}),
+        ({}, {"ratio": "noise_conditioned"}),
+        ({}, {"ratio": "single_step"}),
+        ({"sampler": "flow_ode"}, {"ratio": "cfm"}),
+        ({}, {"proximal_ema": 0.9, "ema_decay": 0.9}),
+        ({}, {"entropy_coef": 0.01, "regularization": {"forward_kl": 0.1, "bc_rollout": 0.1}}),
+        ({}, {"precision": "bf16"}),
+        ({"family": "diffusion", "num_steps": 5, "finetune_steps": 2}, {"ratio_norm": "guard"}),
+        ({"encoder": {"name": "conv", **WORLD.EYES["conv"]}}, {"minibatch": 48}),
+    ],
+)
+def test_graphs_leave_an_update_as_it_is(policy: dict[str, Any], fields: dict[str, Any]):
+    eager, metrics = updated(policy, fields)
+    assert PretendedGraph.replays == 0
+    graphed, again = updated(policy, {**fields, "cuda_graphs": True})
+    assert PretendedGraph.replays > PretendedGraph.captured
+    assert metrics == again
+    assert all(torch.equal(one, other) for one, other in zip(eager, graphed, strict=True))
+
+
+def updated(policy: dict[str, Any], fields: dict[str, Any]) -> tuple[list[Any], dict[str, float]]:
+    """Weights of actor and critic after an update, and its metrics."""
+    with PretendedGpu():
+        made = WORLD.make_policy(GPU, **policy)
+        settings = {"name": "ppo", "warmup_updates": 0, "minibatch": 56, "critic_minibatch": 48}
+        settings |= {"epochs": 2, "critic_epochs": 2}
+        algo = component("algos").make({**settings, **fields})
+        ppo = algo.build(made, WORLD.NUM_ENVS, WORLD.generator(GPU))
+        rollout = WORLD.make_block(made, GPU, single_step=fields.get("ratio") == "single_step")
+        metrics = ppo.update(rollout)
+        parts = [*made.parameters(), *ppo.advantage_estimator.critic.parameters()]
+        return [on_cpu(part.detach()).clone() for part in parts], metrics
+
+
+def test_a_minibatch_still_waits_for_its_kl_alone():
+    assert COUNTS.actor_minibatch(cuda_graphs=True) <= 1.15
