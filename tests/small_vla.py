@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from robo_rl.config.registry import component
+from robo_rl.core.spec import TOKEN, ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.vla.lerobot_config import Described, VlaNetworks
 from robo_rl.nets.vla.lerobot_folder import read_networks
 from robo_rl.nets.vla.prefix import Prefix, pad_last
+from robo_rl.policy.base import DenoisingPolicy
 
 KINDS = ("smolvla", "pi0", "pi05")
 FOLDERS = Path(__file__).parent / "nets" / "vla"
@@ -59,3 +63,77 @@ def euler(vla: Vla, prefix: Prefix) -> Tensor:
     for k in range(steps):
         x = x - vla.velocity(x, torch.full((len(x),), 1.0 - k / steps), prefix) / steps
     return x
+
+
+WORDS, SIDE = 6, 32
+OBS = ObsSpec(
+    items={
+        "state": TensorSpec(shape=(3,)),
+        "front": TensorSpec(shape=(3, SIDE, SIDE), dtype="uint8"),
+        "instruction": TensorSpec(shape=(WORDS,), dtype="int64", unit=TOKEN),
+    }
+)
+ACT = ActSpec(shape=(2,), rate_hz=10.0, low=(-1.0,) * 2, high=(1.0,) * 2)
+_TEXT = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 64,
+}
+_VISION = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": SIDE,
+    "patch_size": 16,
+}
+_SIZES = {"max_state_dim": 4, "max_action_dim": 3, "image_size": (SIDE, SIDE), "num_vlm_layers": 2}
+
+
+def vla_settings(kind: str, **fields: Any) -> dict[str, Any]:
+    """Settings of a flow policy with a VLA of some ten thousand parameters."""
+    if kind == "smolvla":
+        text = {"model_type": "llama", **_TEXT}
+        vision = {"model_type": "smolvlm_vision", **_VISION}
+        vlm: dict[str, Any] = {"text_config": text, "vision_config": vision, "scale_factor": 2}
+        encoder, own = {"name": "smolvla", "vlm": vlm}, {"vlm": vlm}
+    else:
+        text = {"model_type": "gemma", **_TEXT}
+        vision = {"model_type": "siglip_vision_model", **_VISION, "projection_dim": 32}
+        vlm = {"text_config": text, "vision_config": vision, "projection_dim": 32}
+        encoder, own = {"name": "paligemma", "vlm": vlm}, {"gemma": {**_TEXT, "hidden_size": 24}}
+    return {
+        "name": "flow",
+        "prediction_type": "vel",
+        "num_steps": 3,
+        "horizon": 4,
+        "exec_horizon": 2,
+        "encoder": {**encoder, **_SIZES},
+        "net": {"name": kind, **own, **_SIZES},
+        **fields,
+    }
+
+
+def small_vla_policy(kind: str, **fields: Any) -> DenoisingPolicy:
+    """A policy with first weights."""
+    torch.manual_seed(0)
+    made = component("policies").make(vla_settings(kind, **fields))
+    return made.build(OBS, ACT, Normalizer.identity(OBS, ACT))
+
+
+def observations(rows: int, seed: int = 0) -> dict[str, Tensor]:
+    """Random observations (B, 1, …) with instructions of unequal length."""
+    draws = torch.Generator().manual_seed(seed)
+    words = torch.randint(1, 64, (rows, 1, WORDS), generator=draws)
+    length = torch.randint(1, WORDS + 1, (rows, 1, 1), generator=draws)
+    return {
+        "state": torch.randn(rows, 1, 3, generator=draws),
+        "front": torch.randint(
+            0, 256, (rows, 1, 3, SIDE, SIDE), dtype=torch.uint8, generator=draws
+        ),
+        "instruction": torch.where(torch.arange(WORDS) < length, words, -1),
+    }

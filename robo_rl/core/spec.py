@@ -40,6 +40,12 @@ class TensorSpec(BaseModel):
     high: tuple[float, ...] = ()
 
     @model_validator(mode="after")
+    def _words_are_ids(self) -> TensorSpec:
+        if self.unit == "token" and (self.dtype != "int64" or len(self.shape) != 1):
+            raise ValueError(f"a text has one axis of int64, not {self.shape} {self.dtype}")
+        return self
+
+    @model_validator(mode="after")
     def _last_axis_agrees(self) -> TensorSpec:
         last = self.shape[-1] if self.shape else 1
         for field in ("names", "low", "high"):
@@ -118,6 +124,10 @@ class ActSpec(TensorSpec):
         return tuple(word == "delta" for word in self.references)
 
 
+TOKEN = "token"
+"""Unit of the elements of a text: ids of a tokenizer's words."""
+
+
 class ObsSpec(BaseModel):
     """The observation: a dict of named tensors, in the order in which networks concatenate them.
 
@@ -151,10 +161,15 @@ class ObsSpec(BaseModel):
         return tuple(n for n, spec in items if spec.dtype == "uint8" and len(spec.shape) == 3)
 
     @property
+    def word_names(self) -> tuple[str, ...]:
+        """Return the names of the texts: items (L,) int64 of unit "token", where -1 is padding."""
+        return tuple(name for name, spec in self.items.items() if spec.unit == TOKEN)
+
+    @property
     def vector_names(self) -> tuple[str, ...]:
         """Return the names of all other items."""
-        images = self.image_names
-        return tuple(name for name in self.items if name not in images)
+        others = {*self.image_names, *self.word_names}
+        return tuple(name for name in self.items if name not in others)
 
     def select(self, names: Iterable[str], where: str) -> ObsSpec:
         """Return the spec of some items, in the order of this spec.

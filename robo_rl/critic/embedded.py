@@ -39,5 +39,7 @@ def embedded(policy: DenoisingPolicy, obs: dict[str, Tensor], leading: int) -> d
     shape = next(iter(seen.values())).shape[:leading]
     flat = {name: value.flatten(0, leading - 1) for name, value in seen.items()}
     width = policy.net.embed_dim
-    normalized = F.layer_norm(policy.encode(flat), (width,))
+    if not shape.numel():  # no episode ended; a vision model refuses no rows
+        return {EMBEDDING: torch.zeros(*shape, 1, width, device=policy.device)}
+    normalized = F.layer_norm(policy.net.summary(policy.encode(flat)), (width,))
     return {EMBEDDING: normalized.reshape(*shape, 1, width)}

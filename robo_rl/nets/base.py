@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from robo_rl.nets.embedding import Embedding
 from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
 
 
@@ -19,24 +21,29 @@ class ChunkNet(nn.Module, ABC):
     """A network over noisy action chunks, conditioned on an observation embedding.
 
     ``encode`` runs once per observation, ``forward`` once per denoising step. Build with
-    ``Net(cfg, horizon, act_dim, obs_features)``; ``embed_dim`` is C. The policy sets ``encoder``,
+    ``Net(cfg, horizon, act_dim, obs_features)``; ``embed_dim`` is C, the
+    width of an embedding's ``summary``. The policy sets ``encoder``,
     whose weights are those of the network: copies, averages and exports of the network hold them.
     """
 
     embed_dim: int
     encoder: ObsEncoder
 
-    def encode(self, features: ObsFeatures) -> Tensor:
-        """Map an observation to an embedding (B, C)."""
+    def encode(self, features: ObsFeatures) -> Embedding:
+        """Map an observation to an embedding."""
         return self.embed(self.encoder(features))
 
-    @abstractmethod
-    def embed(self, features: Tensor) -> Tensor:
-        """Map features (B, O) to an embedding (B, C)."""
+    def summary(self, embedding: Embedding) -> Tensor:
+        """Return a vector (B, C) of an embedding, for heads that read no tree."""
+        return embedding
 
     @abstractmethod
-    def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
-        """Map chunk x (B, H, A), time t (B,) in [0, 1], embedding (B, C) to (B, H, A)."""
+    def embed(self, features: Any) -> Embedding:
+        """Map what the encoder returns, features (B, O) as a rule, to an embedding."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, t: Tensor, embedding: Embedding) -> Tensor:
+        """Map chunk x (B, H, A), time t (B,) in [0, 1], and an embedding to (B, H, A)."""
 
 
 class TimeEmbedding(nn.Module):

@@ -23,6 +23,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.relative_actions import check_relative
 from robo_rl.nets.base import ChunkNet, dense
+from robo_rl.nets.embedding import Embedding
 from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
 from robo_rl.policy.chain import (
     Chain,
@@ -237,15 +238,17 @@ class DenoisingPolicy(nn.Module):
         return base
 
     def features(self, obs: dict[str, Tensor]) -> ObsFeatures:
-        """Return the items that the policy reads: vectors in network units, and images."""
+        """Return the items that the policy reads: vectors in network units, images, words."""
         images = {name: obs[name] for name in self.obs_spec.image_names}
-        return ObsFeatures(self.normalizer.features(obs, self.obs_spec.vector_names), images)
+        words = {name: obs[name] for name in self.obs_spec.word_names}
+        vectors = self.normalizer.features(obs, self.obs_spec.vector_names)
+        return ObsFeatures(vectors, images, words)
 
-    def encode(self, obs: dict[str, Tensor]) -> Tensor:
-        """Map observations to an embedding (B, C); once per chain."""
+    def encode(self, obs: dict[str, Tensor]) -> Embedding:
+        """Map observations to an embedding; once per chain."""
         return self.net.encode(self.features(obs))
 
-    def kernel(self, embedding: Tensor, k: Tensor, x: Tensor) -> Kernel:
+    def kernel(self, embedding: Embedding, k: Tensor, x: Tensor) -> Kernel:
         """Return the exploring sampler's kernel of x[k+1] given x (B, H, A) at steps k (B,)."""
         prediction = self._predict(self.net, self.noise_head, self.sampler, embedding, k, x)
         return self.sampler.kernel(k, x, prediction)
@@ -378,11 +381,12 @@ class DenoisingPolicy(nn.Module):
         return predict
 
     def _predict(
-        self, net: Any, head: Any, sampler: Sampler, embedding: Tensor, k: Tensor, x: Tensor
+        self, net: Any, head: Any, sampler: Sampler, embedding: Embedding, k: Tensor, x: Tensor
     ) -> Prediction:
         t = placed(sampler.times, x)[k]
         noise = None
         if sampler.learns_noise and head is not None:
-            noise = head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x).to(x)
+            summary = net.summary(embedding)
+            noise = head(torch.cat([summary, t[:, None]], dim=-1)).view_as(x).to(x)
         out = self.interpret(net(x, t, embedding).to(x), x, t)
         return Prediction(out, noise, self.cfg.exec_horizon)

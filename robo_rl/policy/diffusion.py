@@ -16,6 +16,7 @@ from torch import Tensor
 
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
+from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
@@ -237,7 +238,7 @@ class DiffusionPolicy(MatchingPolicy):
         """√(1−ᾱ) (B,): times an error of ε it is the error of √ᾱ·act."""
         return (1.0 - self._alpha_bar_at(t)).sqrt()
 
-    def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+    def residual_at(self, embedding: Embedding, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time) − ε (2006.11239, eq. 14); (B, H, A)."""
         alpha_bar = self._alpha_bar_at(t)[:, None, None]
         x = alpha_bar.sqrt() * act + (1.0 - alpha_bar).sqrt() * noise

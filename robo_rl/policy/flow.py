@@ -16,6 +16,7 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
+from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
@@ -233,7 +234,7 @@ class FlowPolicy(MatchingPolicy):
         """1 − t with a lower bound, (B,): times a velocity error it is the action error."""
         return (1.0 - t).clamp(min=min(MIN_GAP, 1.0 / self.num_steps))
 
-    def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+    def residual_at(self, embedding: Embedding, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Error of conditional flow matching: v(x_t, t) − (act − noise), (B, H, A).
 
         Source: Lipman et al. 2023, arXiv 2210.02747, eq. 23. For action prediction, the target uses

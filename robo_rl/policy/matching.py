@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.kernel import randn
 from robo_rl.policy.placed import placed
@@ -54,7 +55,7 @@ class MatchingPolicy(DenoisingPolicy):
         """Draw times (rows,) uniformly over the noise schedule of training."""
 
     @abstractmethod
-    def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+    def residual_at(self, embedding: Embedding, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Errors (B, H, A), prediction minus target, at act and noise (B, H, A), both normalised.
 
         The target does not depend on the network. At the same act, noise and t (B,), the errors of
@@ -65,7 +66,7 @@ class MatchingPolicy(DenoisingPolicy):
     def noise_fraction(self, t: Tensor) -> Tensor:
         """Share of noise in x at t (B,): converts a prediction error to an error of x."""
 
-    def loss_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+    def loss_at(self, embedding: Embedding, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Squared errors (B, H, A) at act and noise (B, H, A), both normalised, and t (B,)."""
         return self.residual_at(embedding, act, noise, t).square()
 

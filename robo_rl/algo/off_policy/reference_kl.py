@@ -14,6 +14,7 @@ from torch import Tensor
 from robo_rl.algo.ppo.actor_batch import copy_exploration
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
+from robo_rl.nets.embedding import repeat_rows
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.kernel import Kernel
 
@@ -80,7 +81,7 @@ class ReferenceKl:
             states = policy.sample(obs, self.generator).x[:, self.steps]
         k, terms = self.steps.repeat(len(states)), len(self.steps)
         base = copy_exploration(self.base, policy)
-        embeddings = [each.encode(obs).repeat_interleave(terms, dim=0) for each in (policy, base)]
+        embeddings = [repeat_rows(each.encode(obs), terms) for each in (policy, base)]
         x = states.flatten(0, 1)
         ours, theirs = (
             each.kernel(embedding, k, x)

@@ -16,6 +16,7 @@ from robo_rl.algo.ppo.chain_replay import ChainReplay
 from robo_rl.algo.ppo.noise_history import NoiseHistory
 from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE, Units
 from robo_rl.data.rollout import Rollout, executed_mask
+from robo_rl.nets.embedding import Embedding, repeat_rows, select_rows
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
 
@@ -64,15 +65,15 @@ class ActorBatch(NamedTuple):
         )
 
 
-def embed_units(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tensor:
-    """Return embeddings (R·J, C) of units' observations; each observation is encoded once."""
+def embed_units(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Embedding:
+    """Return embeddings of units' observations, R·J rows; each observation is encoded once."""
     rows, place = units.row, None
     if not units.distinct:
         rows, inverse = units.row.unique(return_inverse=True)
         rows, place = (rows, inverse) if len(rows) < len(inverse) else (units.row, None)
     embedding = policy.encode({name: o[rows] for name, o in data.obs.items()})
-    embedding = embedding if place is None else embedding.index_select(0, place)
-    return embedding.repeat_interleave(units.k.shape[1], dim=0)
+    embedding = embedding if place is None else select_rows(embedding, place)
+    return repeat_rows(embedding, units.k.shape[1])
 
 
 def unit_kernel(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Kernel:

@@ -1,7 +1,7 @@
 """Replay of chains from their noise: the policy of the ratio ``noise_conditioned``.
 
 Shapes: N decisions, R rows, K denoising steps of which the last K' are trained, H horizon, A
-act_dim, C embedding width.
+act_dim.
 
 Given its noise, a chain up to x[K−1] is a deterministic function of the observation. The noise then
 belongs to the state, and the policy is the Gaussian kernel of the last step. Gradients flow through
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE
+from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
 
@@ -55,12 +56,12 @@ class ChainReplay(NamedTuple):
             parts.append(_recover_noise(policy, embedding, x[rows], first))
         return cls(first, x[:, first], torch.cat(parts))
 
-    def last_state(self, policy: DenoisingPolicy, embedding: Tensor, rows: Tensor) -> Tensor:
+    def last_state(self, policy: DenoisingPolicy, embedding: Embedding, rows: Tensor) -> Tensor:
         """Return x[K−1] of a policy at the decisions ``rows`` (R,), with gradient: (R, H, A).
 
         Args:
             policy: Any policy with the same sampler.
-            embedding: (R, C), its embedding of their observations.
+            embedding: Its embedding of their observations, R rows.
             rows: Indices of decisions.
         """
         x, noise = self.start[rows], self.noise[rows]
@@ -69,7 +70,7 @@ class ChainReplay(NamedTuple):
         return x
 
 
-def _recover_noise(policy: DenoisingPolicy, embedding: Tensor, x: Tensor, first: int) -> Tensor:
+def _recover_noise(policy: DenoisingPolicy, embedding: Embedding, x: Tensor, first: int) -> Tensor:
     noises = [
         _kernel(policy, embedding, step, x[:, step]).noise(x[:, step + 1])[:, None]
         for step in range(first, policy.num_steps - 1)
@@ -77,6 +78,6 @@ def _recover_noise(policy: DenoisingPolicy, embedding: Tensor, x: Tensor, first:
     return torch.cat([x[:, :0], *noises], dim=1)
 
 
-def _kernel(policy: DenoisingPolicy, embedding: Tensor, step: int, x: Tensor) -> Kernel:
+def _kernel(policy: DenoisingPolicy, embedding: Embedding, step: int, x: Tensor) -> Kernel:
     k = torch.full((len(x),), step, device=x.device)
     return policy.kernel(embedding, k, x)

@@ -14,6 +14,7 @@ from torch import Tensor
 from robo_rl.algo.ppo.chain_replay import ChainReplay
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.data.rollout import Rollout
+from robo_rl.nets.embedding import repeat_rows
 from robo_rl.policy.base import DenoisingPolicy
 
 
@@ -64,7 +65,7 @@ class NoiseHistory(NamedTuple):
         embedding = policy.encode({name: o[earlier] for name, o in self.obs.items()})
         k = units.k if self.k_star is None else self.k_star[earlier][:, None]
         rows, k = earlier.repeat_interleave(terms), k.flatten()
-        embedding, replay = embedding.repeat_interleave(terms, dim=0), self.replay
+        embedding, replay = repeat_rows(embedding, terms), self.replay
         x = self.x[rows, k] if replay is None else replay.last_state(policy, embedding, rows)
         kernel = policy.kernel(embedding, k, x)
         here = here.repeat_interleave(terms)

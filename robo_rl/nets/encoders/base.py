@@ -7,7 +7,8 @@ images, (C, h, w) an image. Vectors arrive in network units, images as uint8.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -27,10 +28,12 @@ class ObsFeatures(NamedTuple):
     Args:
         vectors: (B, O), all vectors of the history in network units.
         images: Name → (B, To, *shape of the image) uint8.
+        words: Name → (B, To, L) int64, token ids of a text; −1 is padding.
     """
 
     vectors: Tensor
     images: dict[str, Tensor]
+    words: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class ObsEncoder(nn.Module, ABC):

@@ -143,33 +143,79 @@ def sizes_of(config: LeRobotVlaConfig, *, scale_tokens: bool = True) -> VlaSizes
     return VlaSizes(**fields, scale_tokens=scale_tokens)
 
 
-def build_networks(
-    folder: Path, config: LeRobotVlaConfig, *, scale_tokens: bool = True
-) -> VlaNetworks:
-    """Build the networks that a folder describes, with the weights of torch's defaults.
+class Backbones(NamedTuple):
+    """Configs of ``transformers``: the vision-language model, and the expert of π0 and π0.5."""
 
-    Backbones are those of ``vlm_config.json`` and ``expert_config.json`` if the folder has them,
-    else the published ones of the names in ``config.json``.
+    vlm: dict[str, Any]
+    gemma: dict[str, Any] | None
+
+
+def read_backbones(folder: Path, config: LeRobotVlaConfig) -> Backbones:
+    """Return the configs of the backbones of a folder.
+
+    They are those of ``vlm_config.json`` and ``expert_config.json`` if the folder has them, else
+    the published ones of the names in ``config.json``.
 
     Raises:
         ConfigError: A backbone is unknown, or its config is damaged.
     """
-    from transformers import GemmaConfig, PaliGemmaConfig, SmolVLMConfig
-
-    sizes = sizes_of(config, scale_tokens=scale_tokens)
     if config.type == "smolvla":
         named = SMOLVLM2.get(config.vlm_model_name)
         vlm = _backbone(folder / VLM, named, "vlm_model_name", config.vlm_model_name, SMOLVLM2)
-        return VlaNetworks(config.type, sizes, SmolVLMConfig.from_dict(vlm))
-    side, variant = sizes.image_size[0], config.paligemma_variant
+        return Backbones(vlm, None)
+    side, variant = sizes_of(config).image_size[0], config.paligemma_variant
     named = paligemma(variant, side) if variant in GEMMA else None
     vlm = _backbone(folder / VLM, named, "paligemma_variant", variant, GEMMA)
     size = config.action_expert_variant
     known = gemma_expert(size) if size in GEMMA else None
-    own = _backbone(folder / EXPERT, known, "action_expert_variant", size, GEMMA)
-    return VlaNetworks(
-        config.type, sizes, PaliGemmaConfig.from_dict(vlm), GemmaConfig.from_dict(own)
-    )
+    return Backbones(vlm, _backbone(folder / EXPERT, known, "action_expert_variant", size, GEMMA))
+
+
+def build_networks(
+    folder: Path, config: LeRobotVlaConfig, *, scale_tokens: bool = True
+) -> VlaNetworks:
+    """Build the networks that a folder describes, with first weights of ``transformers``.
+
+    Raises:
+        ConfigError: See ``read_backbones``.
+    """
+    from transformers import GemmaConfig, PaliGemmaConfig, SmolVLMConfig
+
+    sizes = sizes_of(config, scale_tokens=scale_tokens)
+    vlm, gemma = read_backbones(folder, config)
+    if gemma is None:
+        return VlaNetworks(config.type, sizes, SmolVLMConfig.from_dict(vlm))
+    own = GemmaConfig.from_dict(gemma)
+    return VlaNetworks(config.type, sizes, PaliGemmaConfig.from_dict(vlm), own)
+
+
+def policy_settings(
+    folder: Path, config: LeRobotVlaConfig, *, scale_tokens: bool = True
+) -> dict[str, Any]:
+    """Return the settings of a flow policy with these networks.
+
+    Args:
+        folder: The folder of the config.
+        config: The folder's config.
+        scale_tokens: See ``VlaSizes``.
+
+    Raises:
+        ConfigError: See ``read_backbones``.
+    """
+    vlm, gemma = read_backbones(folder, config)
+    sizes = sizes_of(config, scale_tokens=scale_tokens).model_dump()
+    own = {"vlm": vlm} if gemma is None else {"gemma": gemma}
+    encoder = "smolvla" if config.type == "smolvla" else "paligemma"
+    return {
+        "name": "flow",
+        "prediction_type": "vel",
+        "loss_weight": "prediction",
+        "horizon": config.chunk_size,
+        "exec_horizon": config.chunk_size,
+        "num_steps": config.denoising_steps,
+        "encoder": {"name": encoder, "vlm": vlm, **sizes},
+        "net": {"name": config.type, **own, **sizes},
+    }
 
 
 def _backbone(

@@ -22,8 +22,8 @@ from robo_rl.nets.vla.prefix import (
     Tokens,
     block_mask,
     dense_silu,
-    fill_cache,
     join_tokens,
+    make_prefix,
     pad_last,
     resize_with_padding,
     time_features,
@@ -63,11 +63,7 @@ class PaliGemmaPrefix(nn.Module):
             said = said * said.shape[-1] ** 0.5
         parts = [Tokens.of(self._seen(image)) for image in images]
         tokens = join_tokens([*parts, Tokens.of(said, word_mask)])
-        return Prefix(
-            fill_cache(text.layers, tokens),
-            tokens.mask,
-            pad_last(state, self.sizes.max_state_dim),
-        )
+        return make_prefix(text, tokens, pad_last(state, self.sizes.max_state_dim))
 
     def _seen(self, image: Tensor) -> Tensor:
         """Map images (B, 3, h, w) in [0, 1] to tokens."""

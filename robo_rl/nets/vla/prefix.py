@@ -23,11 +23,13 @@ class Prefix(NamedTuple):
         mask: (B, P) bool, the tokens that are no padding.
         state: (B, S) proprioception for an expert that reads it as a token; (B, 0) if the prefix
             holds it.
+        summary: (B, C), the mean of the language model's last states, without padding.
     """
 
     cache: tuple[KeyValue, ...]
     mask: Tensor
     state: Tensor
+    summary: Tensor
 
 
 class Tokens(NamedTuple):
@@ -72,17 +74,25 @@ def block_mask(begins: Sequence[bool], device: torch.device) -> Tensor:
     return block[None, :] <= block[:, None]
 
 
-def fill_cache(layers: Sequence[Any], tokens: Tokens) -> tuple[KeyValue, ...]:
-    """Return the keys and values of tokens in all layers of a language model."""
+def make_prefix(model: Any, tokens: Tokens, state: Tensor) -> Prefix:
+    """Run tokens through a language model.
+
+    Args:
+        model: Model of ``transformers`` with ``layers`` and ``norm``.
+        tokens: All tokens in front of it.
+        state: See ``Prefix``.
+    """
     length, device = tokens.x.shape[1], tokens.x.device
     itself = torch.eye(length, dtype=torch.bool, device=device)  # padding sees itself: no NaN
     seen = block_mask(tokens.begins, device) & tokens.mask[:, None] | itself
     positions = (tokens.mask.cumsum(1) - 1).clamp(min=0)
     x, cache = tokens.x, list[KeyValue]()
-    for layer in layers:
+    for layer in model.layers:
         x, own = self_attention(layer, x, positions, seen)
         cache.append(own)
-    return tuple(cache)
+    real = tokens.mask[..., None].to(x)
+    summary = (model.norm(x) * real).sum(1) / real.sum(1)
+    return Prefix(tuple(cache), tokens.mask, state, summary)
 
 
 def resize_with_padding(

@@ -21,8 +21,8 @@ from robo_rl.nets.vla.prefix import (
     Tokens,
     block_mask,
     dense_silu,
-    fill_cache,
     join_tokens,
+    make_prefix,
     pad_last,
     resize_with_padding,
     time_features,
@@ -65,7 +65,7 @@ class SmolVlaPrefix(nn.Module):
         parts = [Tokens.of(self._seen(image)) for image in images]
         parts += [Tokens.of(said * said.shape[-1] ** 0.5, word_mask)]
         tokens = join_tokens([*parts, Tokens.of(body, begins=True)])
-        return Prefix(fill_cache(text.layers, tokens), tokens.mask, state[:, :0])
+        return make_prefix(text, tokens, state[:, :0])
 
     def _seen(self, image: Tensor) -> Tensor:
         """Map images (B, 3, h, w) in [0, 1] to tokens."""

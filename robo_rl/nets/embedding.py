@@ -1,0 +1,32 @@
+"""Embeddings of observations: a tensor (B, C), or a tree of tensors with B rows each.
+
+An MLP reads a vector; the expert of a vision-language-action policy reads the keys and values of
+every layer of its prefix. Trees are tuples of tensors or trees, named tuples among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+from torch import Tensor
+
+Embedding: TypeAlias = Any
+"""A tensor (B, C), or a tuple of embeddings."""
+
+
+def select_rows(embedding: Embedding, rows: Tensor) -> Embedding:
+    """Return the rows (R,) of an embedding."""
+    return _map(lambda part: part.index_select(0, rows), embedding)
+
+
+def repeat_rows(embedding: Embedding, times: int) -> Embedding:
+    """Return an embedding with each row repeated, next to each other."""
+    return embedding if times == 1 else _map(lambda t: t.repeat_interleave(times, dim=0), embedding)
+
+
+def _map(change: Callable[[Tensor], Tensor], embedding: Embedding) -> Embedding:
+    if isinstance(embedding, Tensor):
+        return change(embedding)
+    parts = [_map(change, part) for part in cast("tuple[Any, ...]", embedding)]
+    return type(embedding)(*parts) if hasattr(embedding, "_fields") else tuple(parts)

@@ -1,0 +1,144 @@
+"""Encoders of vision-language-action policies: from images, words and state to a prefix.
+
+Configs hold the whole architecture, so that a checkpoint or a bundle is rebuilt without the folder
+that the weights came from.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.core.errors import SpecError
+from robo_rl.core.images import channels_first
+from robo_rl.core.spec import ObsSpec
+from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
+from robo_rl.nets.vla.pi0 import PaliGemmaPrefix
+from robo_rl.nets.vla.prefix import Prefix
+from robo_rl.nets.vla.sizes import VlaSizes
+from robo_rl.nets.vla.smolvla import SmolVlaPrefix
+
+WHERE = "policy.encoder"
+
+
+class VlaEncoder(ObsEncoder):
+    """Encodes the latest images, instruction and state by a vision-language model.
+
+    Args:
+        cfg: See Config.
+        obs_spec: Observation of one step, with one text.
+        obs_horizon: To; the model reads the latest step.
+
+    Raises:
+        DeviceError: The extra ``pretrained`` is not installed.
+    """
+
+    class Config(VlaSizes):
+        """Sizes, the backbone, the order of the cameras, and what is trained."""
+
+        vlm: dict[str, Any]
+        """Config of the backbone, as ``transformers`` writes it."""
+        cameras: tuple[str, ...] = ()
+        """Images in the order in which the model reads them; empty for that of the observation."""
+        freeze_vlm: bool = Field(default=False)
+        """Whether the backbone keeps its weights; the projection of the state is trained."""
+
+    reads_images: ClassVar[bool] = True
+
+    def __init__(self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int) -> None:
+        super().__init__()
+        del obs_horizon
+        self.cameras = cfg.cameras or obs_spec.image_names
+        self.is_channels_first = {
+            name: channels_first(obs_spec.items[name].shape) for name in self.cameras
+        }
+        (self.text,) = obs_spec.word_names
+        self.prefix = self.make_prefix(cfg)
+        if cfg.freeze_vlm:
+            self.backbone.requires_grad_(False)
+        self.num_features: int = self.backbone.config.text_config.hidden_size
+
+    @classmethod
+    def check_obs(cls, cfg: Config, obs_spec: ObsSpec) -> None:
+        """Check that there are images, one text, and a state that fits.
+
+        Raises:
+            SpecError: An item is missing, or the state is too wide.
+        """
+        super().check_obs(cfg, obs_spec)
+        if cfg.cameras:
+            obs_spec.select(cfg.cameras, f"{WHERE}.cameras")
+        texts = obs_spec.word_names
+        if len(texts) != 1:
+            raise SpecError(
+                "a vision-language-action policy reads one text",
+                where="policy.sees",
+                expected="one item of unit 'token', such as instruction",
+                found=", ".join(texts) or f"none among {', '.join(obs_spec.items)}",
+            )
+        width = sum(obs_spec.items[name].size for name in obs_spec.vector_names)
+        if not 0 < width <= cfg.max_state_dim:
+            raise SpecError(
+                "the state does not fit the network",
+                where="policy.sees",
+                expected=f"vectors with 1 to {cfg.max_state_dim} elements",
+                found=f"{', '.join(obs_spec.vector_names) or 'none'} with {width}",
+                hint="name the items of the state in policy.sees",
+            )
+
+    @abstractmethod
+    def make_prefix(self, cfg: Any) -> SmolVlaPrefix | PaliGemmaPrefix:
+        """Return the model in front of the expert."""
+
+    @property
+    @abstractmethod
+    def backbone(self) -> Any:
+        """The vision-language model."""
+
+    def forward(self, features: ObsFeatures) -> Prefix:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Map an observation to a prefix."""
+        words = features.words[self.text][:, -1]
+        images = [self._image(name, features) for name in self.cameras]
+        width = features.vectors.shape[-1] // features.words[self.text].shape[1]
+        state = features.vectors[:, -width:]
+        return self.prefix(images, words.clamp(min=0), words >= 0, state)
+
+    def _image(self, name: str, features: ObsFeatures) -> Tensor:
+        """Return the latest images (B, 3, h, w) in [0, 1]."""
+        latest = features.images[name][:, -1]
+        if not self.is_channels_first[name]:
+            latest = latest.permute(0, 3, 1, 2)
+        return latest.to(features.vectors) / 255.0
+
+
+class SmolVlaEncoder(VlaEncoder):
+    """Encodes by SmolVLM2 (see ``SmolVlaPrefix``)."""
+
+    def make_prefix(self, cfg: VlaEncoder.Config) -> SmolVlaPrefix:
+        """See ``VlaEncoder``."""
+        from transformers import SmolVLMConfig
+
+        return SmolVlaPrefix(cfg, SmolVLMConfig.from_dict(cfg.vlm))
+
+    @property
+    def backbone(self) -> Any:
+        """See ``VlaEncoder``."""
+        return self.prefix.vlm
+
+
+class PaliGemmaEncoder(VlaEncoder):
+    """Encodes by PaliGemma (see ``PaliGemmaPrefix``)."""
+
+    def make_prefix(self, cfg: VlaEncoder.Config) -> PaliGemmaPrefix:
+        """See ``VlaEncoder``."""
+        from transformers import PaliGemmaConfig
+
+        return PaliGemmaPrefix(cfg, PaliGemmaConfig.from_dict(cfg.vlm))
+
+    @property
+    def backbone(self) -> Any:
+        """See ``VlaEncoder``."""
+        return self.prefix.paligemma
