@@ -1,8 +1,9 @@
-"""CUDA graphs of the pretended GPU, on which torch's own ``make_graphed_callables`` runs.
+"""CUDA graphs of the pretended GPU.
 
 A capture writes down the operations; a replay runs them again on the tensors of the capture, and
-writes their results to the addresses of the capture. What CUDA refuses within a capture is refused:
-a wait of the host, an upload, and a generator. Streams and memory pools do nothing.
+writes their results to the addresses of the capture. A wait of the host, an upload, a generator,
+and the end of another graph are refused within a capture, as CUDA refuses them. Streams and pools
+of memory do nothing, and freed memory is not seen.
 """
 
 from __future__ import annotations
@@ -23,14 +24,28 @@ class CaptureError(RuntimeError):
 
 
 class PretendedGraph:
-    """The operations of a capture; ``replays`` counts how often they ran again."""
+    """The operations of a capture.
 
+    Attributes:
+        alive: Number of graphs that exist.
+        captured: Number of captures so far.
+        replays: Number of replays so far.
+        ended_in_capture: Number of graphs that ended while another was captured.
+    """
+
+    alive = 0
     captured = 0
     replays = 0
+    ended_in_capture = 0
 
     def __init__(self) -> None:
         self._tape: list[tuple[Any, Any, Any, Any]] = []
         self._gpu = _current()
+        PretendedGraph.alive += 1
+
+    def __del__(self) -> None:
+        PretendedGraph.alive -= 1
+        PretendedGraph.ended_in_capture += self._gpu.watch is not None
 
     def record(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operation and write it down."""
@@ -58,9 +73,15 @@ class PretendedGraph:
                     old.elem.copy_(new.elem)
 
 
+class PretendedStream:
+    """A stream on which nothing waits for anything."""
+
+    def wait_stream(self, other: PretendedStream) -> None:
+        """See ``torch.cuda.Stream``."""
+
+
 @contextmanager
-def _capture(graph: PretendedGraph, pool: Any = None) -> Generator[None]:
-    del pool
+def _capture(graph: PretendedGraph) -> Generator[None]:
     gpu = _current()
     gpu.watch = graph.record
     PretendedGraph.captured += 1
@@ -80,11 +101,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, stand_in in {
         "CUDAGraph": PretendedGraph,
         "graph": _capture,
-        "synchronize": lambda: None,
-        "Stream": object,
+        "Stream": PretendedStream,
+        "current_stream": PretendedStream,
         "stream": nullcontext,
     }.items():
+        assert hasattr(torch.cuda, name)
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(torch.cuda.graphs, "graph_pool_handle", lambda: None)
-    monkeypatch.setattr(PretendedGraph, "captured", 0)
-    monkeypatch.setattr(PretendedGraph, "replays", 0)
+    for count in ("captured", "replays", "ended_in_capture"):
+        monkeypatch.setattr(PretendedGraph, count, 0)

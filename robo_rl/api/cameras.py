@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from robo_rl.config.models import ConfigModel
+from robo_rl.config.models import ConfigModel, is_whole
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 
@@ -109,9 +115,12 @@ class FixedCameras(ConfigModel):
     cameras: tuple[CameraItem, ...] = ()
 
     @model_serializer(mode="wrap")
-    def _as_before_cameras(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _as_before_cameras(
+        self, dump: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
         """Omit an empty list, so that configs without cameras keep their hashes."""
-        return {k: v for k, v in dump(self).items() if k != "cameras" or self.cameras}
+        kept = is_whole(info) or self.cameras
+        return {k: v for k, v in dump(self).items() if k != "cameras" or kept}
 
     @property
     def views(self) -> tuple[CameraView, ...]:
@@ -165,8 +174,12 @@ class CameraSettings(ConfigModel):
         return self
 
     @model_serializer(mode="wrap")
-    def _as_before_cameras(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _as_before_cameras(
+        self, dump: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
         """Omit fields at their defaults, so that configs without cameras keep their hashes."""
+        if is_whole(info):
+            return dump(self)
         default = {"cameras": (), "lights": LightJitter(), "rendering": RenderConfig()}
         unused = {name for name, value in default.items() if getattr(self, name) == value}
         return {name: value for name, value in dump(self).items() if name not in unused}

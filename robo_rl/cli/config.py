@@ -30,7 +30,7 @@ def run(
         rows = config.explain(tree, checked)
         typer.echo(format_table(list(_lists_in_one_row(rows)), ("key", "value", "from")))
     else:
-        typer.echo(config.to_yaml(checked or tree.values), nl=False)
+        typer.echo(config.to_yaml(config.dump_whole(checked) if checked else tree.values), nl=False)
     if checked is not None:
         _warn(checked)
 

@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializationInfo, ValidationError
 from pydantic_core import ErrorDetails, to_jsonable_python
 
 from robo_rl.config.compose import ConfigTree, KeyPath, compose
@@ -138,10 +138,23 @@ def leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
         yield path, value
 
 
+_WHOLE = {"whole": True}
+
+
+def is_whole(info: SerializationInfo) -> bool:
+    """Whether a dump is for a reader, and has the fields that hashes leave out at their default."""
+    return bool(info.context and cast("dict[str, Any]", info.context).get("whole"))
+
+
+def dump_whole(model: BaseModel) -> dict[str, Any]:
+    """Return a config as JSON values with all fields, for a reader and for no hash."""
+    return model.model_dump(mode="json", context=_WHOLE)
+
+
 def explain(tree: ConfigTree, model: BaseModel | None = None) -> list[tuple[str, Any, str]]:
     """Return (dotted key, value, origin) of every leaf; with the validated model, defaults too."""
     written = {path: tree.origin(path) for path, _ in leaves(tree.values)}
-    values = tree.values if model is None else model.model_dump(mode="json")
+    values = tree.values if model is None else dump_whole(model)
     rows: list[tuple[str, Any, str]] = []
     for path, value in leaves(values):
         bare = (

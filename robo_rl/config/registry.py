@@ -290,7 +290,9 @@ def _config(loaded: Any, fields: dict[str, Any]) -> BaseModel | None:
 
 
 def _serialise(value: Component[Any], info: SerializationInfo) -> dict[str, Any]:
-    fields: dict[str, Any] = {} if value.cfg is None else value.cfg.model_dump(mode=info.mode)
+    fields: dict[str, Any] = (
+        {} if value.cfg is None else value.cfg.model_dump(mode=info.mode, context=info.context)
+    )
     return {"name": value.name, **fields}
 
 

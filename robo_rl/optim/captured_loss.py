@@ -1,84 +1,142 @@
 """Losses of minibatches as CUDA graphs.
 
 The CPU launches some hundred kernels for the loss and the gradient of a small network, which takes
-longer than the kernels themselves. A CUDA graph launches all of them at once, at the addresses of
-its capture. A graph therefore serves one update, whose rollout it reads, and one number of rows.
-Capturing costs about three eager minibatches.
+longer than the kernels themselves. A CUDA graph launches them at once, at the addresses of its
+capture. A graph therefore serves one update, whose rollout it reads, and one number of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
 import torch
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor, nn
 
-from robo_rl.config.models import ConfigModel
+from robo_rl.config.models import ConfigModel, is_whole
 
 _Loss = TypeVar("_Loss", bound=tuple[Any, ...])
-
-WARM_UP = 1
-"""Eager runs before a capture, in which libraries allocate their workspaces."""
 
 
 class CaptureConfig(ConfigModel):
     """Whether minibatches run as CUDA graphs.
 
-    The numbers are those of the same kernels without a graph. Memory rises by that of the
-    activations of one minibatch.
+    The numbers are those of the same kernels without a graph. Memory rises by the activations and
+    gradients of one minibatch of each size, for the time of an update.
     """
 
     cuda_graphs: bool = Field(default=False)
     """Whether a minibatch's loss and gradient run as CUDA graphs; without effect on a CPU."""
 
     @model_serializer(mode="wrap")
-    def _without_the_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_the_default(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
         """Leave out the default, because graphs do not change a result and configs keep hashes."""
         body: dict[str, Any] = handler(self)
-        return {k: v for k, v in body.items() if (k, v) != ("cuda_graphs", False)}
+        kept = is_whole(info)
+        return {k: v for k, v in body.items() if kept or (k, v) != ("cuda_graphs", False)}
 
 
 class CapturedLoss(Generic[_Loss]):
-    """Computes a loss by CUDA graphs, one for each number of rows.
+    """Computes a loss and its gradient by CUDA graphs, one for each number of rows.
+
+    The graphs are freed with this object: nothing else holds them.
 
     Args:
         module: The trained module.
         loss: Maps row indices (R,) to a tuple of which the first entry is the loss, a scalar, and
-            the others hold tensors without gradient. It reads no value on the CPU, draws no random
-            number, and depends on weights of ``module`` and on tensors that stay in place.
+            the others are tensors or mappings of tensors. It reads no value on the CPU, draws no
+            random number, and depends on weights of ``module`` and on tensors that stay in place.
     """
 
     def __init__(self, module: nn.Module, loss: Callable[[Tensor], _Loss]) -> None:
-        self._module, self._loss = module, loss
-        self._graphs = dict[int, Callable[[Tensor], _Loss]]()
+        self._params = [param for param in module.parameters() if param.requires_grad]
+        self._loss, self._graphs = loss, dict[int, _LossGraph[_Loss]]()
 
     def __call__(self, pick: Tensor) -> _Loss:
-        """Return the loss and its metrics of rows (R,); the next call overwrites them."""
+        """Return the loss and its metrics of rows (R,); the next call overwrites the metrics."""
         if len(pick) not in self._graphs:
-            self._graphs[len(pick)] = self._capture(pick)
-        return self._graphs[len(pick)](pick)
-
-    def _capture(self, pick: Tensor) -> Callable[[Tensor], _Loss]:
-        graphed = torch.cuda.make_graphed_callables(
-            _LossModule(self._module, self._loss),
-            (pick.clone(),),
-            num_warmup_iters=WARM_UP,
-            allow_unused_input=True,
-        )
-        return cast("Callable[[Tensor], _Loss]", graphed)
+            self._graphs[len(pick)] = _LossGraph(self._params, self._loss, pick)
+        graph = self._graphs[len(pick)]
+        loss = cast(Tensor, _Replay.apply(graph, pick, *self._params))
+        _, *metrics = graph.out
+        kind = type(graph.out)
+        return kind(loss, *metrics) if hasattr(kind, "_fields") else cast(_Loss, (loss, *metrics))
 
 
-class _LossModule(nn.Module):
-    """A loss as a module, whose parameters are those of the trained module."""
+class _LossGraph(Generic[_Loss]):
+    """A captured loss with its gradient.
 
-    def __init__(self, trained: nn.Module, loss: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.trained, self._loss = trained, loss
+    Args:
+        params: Trained parameters.
+        loss: See ``CapturedLoss``.
+        pick: (R,) rows to capture with.
+    """
 
-    def forward(self, pick: Tensor) -> Any:
-        return self._loss(pick)
+    def __init__(
+        self, params: Sequence[nn.Parameter], loss: Callable[[Tensor], _Loss], pick: Tensor
+    ) -> None:
+        self._pick = pick.clone()
+        warm_up = torch.cuda.Stream()
+        warm_up.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(warm_up):  # libraries allocate their workspaces
+            _with_gradient(loss, params, self._pick)
+        torch.cuda.current_stream().wait_stream(warm_up)
+        self._graph = torch.cuda.CUDAGraph()
+        with _no_garbage_collection(), torch.cuda.graph(self._graph):
+            self.out, self.gradients = _with_gradient(loss, params, self._pick)
+
+    def replay(self, pick: Tensor) -> Tensor:
+        """Compute ``out`` and ``gradients`` of rows (R,); return the loss."""
+        self._pick.copy_(pick)
+        self._graph.replay()
+        return self.out[0]
+
+
+class _Replay(torch.autograd.Function):
+    """A replay, whose gradient was computed with the loss."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: _LossGraph[Any], pick: Tensor, *params: Tensor) -> Tensor:
+        """Replay; the parameters are arguments for their gradients alone."""
+        del params
+        ctx.graph = graph
+        return graph.replay(pick).clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        """Scale the gradients of the graph."""
+        held: list[Tensor | None] = ctx.graph.gradients
+        scaled = iter(cast(Any, torch)._foreach_mul([g for g in held if g is not None], grads[0]))
+        return None, None, *(None if g is None else next(scaled) for g in held)
+
+
+def _with_gradient(
+    loss: Callable[[Tensor], _Loss], params: Sequence[nn.Parameter], pick: Tensor
+) -> tuple[_Loss, list[Tensor | None]]:
+    """Return the loss and its metrics without gradient, and the parameters' gradients, if any."""
+    with torch.enable_grad():
+        found = loss(pick)
+        grads = torch.autograd.grad(found[0], params, allow_unused=True)
+    out = (found[0].detach(), *found[1:])
+    kind = type(found)
+    return kind(*out) if hasattr(kind, "_fields") else cast(_Loss, out), list(grads)
+
+
+@contextmanager
+def _no_garbage_collection() -> Generator[None]:
+    """Keep Python from freeing older CUDA objects, which would break a capture."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def captured(

@@ -136,6 +136,7 @@ class FlowCps(FlowOde):
         angle = torch.full_like(self.times, 0.5 * math.pi * start_value(cfg.noise_level))
         self.cos, self.sin = angle.cos(), angle.sin()
         rest = torch.where(self.stochastic, 1.0 - self.times - self.dt, 1.0)
+        self.rest = rest * self.stochastic
         std = clamp_std(rest * self.sin * self.stochastic, cfg, scale=scale)
         rest, cos, sin = (per_element(table, scale) for table in (rest, self.cos, self.sin))
         free = std == rest * sin * per_element(self.stochastic, scale)
@@ -145,7 +146,7 @@ class FlowCps(FlowOde):
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return the kernel of the next state; the last step is deterministic."""
         t, cos, sin = (at_step(table, k, x) for table in (self.times, self.cos, self.sin))
-        rest = at_step(1.0 - self.times - self.dt, k, x) * at_step(self.stochastic, k, x)
+        rest = at_step(self.rest, k, x)
         act = self.predicted_action(k, x, prediction)
         noise = x - t * prediction.out
         return Kernel((1.0 - rest) * act + rest * cos * noise, rest * sin)

@@ -15,7 +15,7 @@ from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
 from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss, SurrogateMetrics
-from robo_rl.core.errors import PluginError
+from robo_rl.core.errors import ConfigError, PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
 from robo_rl.optim.captured_loss import CaptureConfig, captured
@@ -76,9 +76,10 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig, CaptureCon
             self.ratio is RatioMode.CFM and self.cfm.per_sample
         )
         if self.cuda_graphs and repeats:
+            unit = "cfm with per_sample" if self.ratio is RatioMode.CFM else self.ratio.value
             raise ValueError(
-                "cuda_graphs: how many observations a minibatch of denoising steps has is read on "
-                "the CPU; use ratio joint, single_step, noise_conditioned or cfm without per_sample"
+                f"cuda_graphs: minibatches of ratio '{unit}' have varying numbers of observations;"
+                " set cuda_graphs to false, or ratio to joint, single_step or noise_conditioned"
             )
         return self
 
@@ -107,6 +108,7 @@ class PpoActor(ActorUpdate):
         self, cfg: ActorConfig, policy: DenoisingPolicy, generator: torch.Generator
     ) -> None:
         check_policy_supports(cfg, policy)
+        check_capturable(cfg, policy)
         self.cfg, self.policy, self.generator = cfg, policy, generator
         if cfg.regularization.needs_reference and policy.reference_net is None:
             policy.freeze_reference()
@@ -229,6 +231,21 @@ class PpoActor(ActorUpdate):
             "ratio_error": stats[0].ratio_error,
             **{name: sum(s.extras[name] for s in last) / len(last) for name in last[0].extras},
         }
+
+
+def check_capturable(cfg: ActorConfig, policy: DenoisingPolicy) -> None:
+    """Check that a policy's loss can be a CUDA graph, if the settings ask for graphs.
+
+    Raises:
+        ConfigError: Its encoder keeps results from one call to the next.
+    """
+    if cfg.cuda_graphs and policy.net.encoder.caches:
+        raise ConfigError(
+            "a CUDA graph cannot hold an encoder that keeps features in memory",
+            where="cuda_graphs",
+            expected="false, or another encoder",
+            found=f"encoder '{policy.cfg.encoder.name}'",
+        )
 
 
 def _assert_fresh(error: float) -> None:

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from robo_rl.algo.advantages.factory import AdvantageConfig
 from robo_rl.algo.on_policy import OnPolicy
 from robo_rl.algo.ppo import objective
-from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor
+from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor, check_capturable
 from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.algo.ppo.rollout_reuse import RolloutReuse, check_reusable, effective_share
 from robo_rl.data.rollout import Rollout
@@ -73,6 +73,7 @@ class Ppo(OnPolicy):
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
         """Refuse a policy that does not support the settings."""
         objective.check_policy_supports(cfg, policy)
+        check_capturable(cfg, policy)
         if cfg.reused_rollouts:
             check_reusable(policy)
 

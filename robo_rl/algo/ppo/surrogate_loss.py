@@ -57,7 +57,7 @@ class SurrogateLoss(NamedTuple):
             kl_trim: See ``winsorized_mean``; its rows are those of all processes.
         """
         scalars = torch.stack([self.clip_fraction, self.ratio_error, *self.extras.values()])
-        found = torch.cat([self.kl.detach().double(), scalars.detach().double()]).cpu()
+        found = torch.cat([self.kl.double(), scalars.detach().double()]).cpu()
         kl, numbers = found[: len(self.kl)], found[len(self.kl) :]
         if rank_info().world_size > 1:
             numbers = all_reduce_sum(share * numbers)

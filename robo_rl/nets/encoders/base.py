@@ -44,6 +44,8 @@ class ObsEncoder(nn.Module, ABC):
 
     reads_images: ClassVar[bool]
     """Whether the encoder reads images; an encoder of vectors alone refuses them."""
+    caches: ClassVar[bool] = False
+    """Whether the encoder keeps results from one call to the next, which no CUDA graph can."""
     num_features: int
 
     @classmethod

@@ -6,7 +6,7 @@ Source: Oquab et al. 2024 (DINOv2, arXiv 2304.07193), Zhai et al. 2023 (SigLIP, 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -36,6 +36,8 @@ class FrozenEncoder(ImageEncoder):
         ConfigError: The folder is no vision transformer, or its patches do not fit the settings.
         DeviceError: The extra ``pretrained`` is not installed.
     """
+
+    caches: ClassVar[bool] = True
 
     class Config(ConfigModel):
         """Folder of the transformer, size of its images, places, cache, width of the features."""

@@ -6,6 +6,7 @@ Shapes: B rows, P tokens of the prefix, T tokens, S elements of the state.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -70,8 +71,14 @@ def join_tokens(parts: Sequence[Tokens]) -> Tokens:
 
 def block_mask(begins: Sequence[bool], device: torch.device) -> Tensor:
     """Return whether token i sees token j, (T, T) bool: block by block, without padding."""
-    block = torch.tensor(begins, dtype=torch.int64).cumsum(0).to(device)
-    return block[None, :] <= block[:, None]
+    size = len(begins), len(begins)
+    if all(begins):
+        return torch.ones(size, dtype=torch.bool, device=device).tril()
+    seen = torch.zeros(size, dtype=torch.bool, device=device)
+    starts = [i for i, begin in enumerate(begins) if begin or not i] + [len(begins)]
+    for start, end in pairwise(starts):
+        seen[start:end, :end] = True  # a fill on the device; a table would be an upload
+    return seen
 
 
 def make_prefix(model: Any, tokens: Tokens, state: Tensor) -> Prefix:

@@ -71,8 +71,14 @@ class SmolVlaPrefix(nn.Module):
         """Map images (B, 3, h, w) in [0, 1] to tokens."""
         padded = resize_with_padding(image, self.sizes.image_size, centred=False, value=0.0)
         model = self.vlm.model
-        patches = model.vision_model(pixel_values=2.0 * padded - 1.0).last_hidden_state
-        tokens = model.connector(patches)
+        vision, tables = model.vision_model, model.vision_model.embeddings
+        grid = tables.patch_embedding(2.0 * padded - 1.0)
+        rows, columns = grid.shape[-2:]
+        index = patch_places(rows, columns, tables.num_patches_per_side, grid.device)
+        places = tables.position_embedding(index)
+        patches = grid.flatten(2).transpose(1, 2) + places
+        seen = vision.encoder(inputs_embeds=patches, attention_mask=None).last_hidden_state
+        tokens = model.connector(vision.post_layernorm(seen))
         return tokens * tokens.shape[-1] ** 0.5
 
 
@@ -126,6 +132,16 @@ class SmolVlaExpert(nn.Module):
         time = time_features(t, acts.shape[-1], self.sizes.periods)[:, None].expand_as(acts)
         both = torch.cat([acts, time], dim=-1)
         return dense_silu(self.action_time_mlp_in, self.action_time_mlp_out, both)
+
+
+def patch_places(rows: int, columns: int, side: int, device: torch.device) -> Tensor:
+    """Return the places of patches in a table of side × side: (rows · columns,).
+
+    An image with fewer patches has those places whose share of the side is theirs. The model's own
+    function asks the CPU for every image which patches are padding.
+    """
+    down, right = (torch.arange(n, device=device) * side // n for n in (rows, columns))
+    return (down[:, None] * side + right).flatten()
 
 
 def expert_config(text: Any, sizes: VlaSizes) -> Any:

@@ -9,6 +9,7 @@ import torch
 from pydantic import (
     BeforeValidator,
     Field,
+    SerializationInfo,
     SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
@@ -19,7 +20,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.api.env import VecEnv
 from robo_rl.api.task import Task
-from robo_rl.config.models import ConfigModel
+from robo_rl.config.models import ConfigModel, is_whole
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.device import PATTERN, find_device
 from robo_rl.core.suggestions import did_you_mean
@@ -108,10 +109,12 @@ class Experiment(ConfigModel):
     """Processes that train together."""
 
     @model_serializer(mode="wrap")
-    def _without_the_usual_device(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_the_usual_device(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
         """Leave out the default device, so that older configs keep their hashes."""
         body: dict[str, Any] = handler(self)
-        return {k: v for k, v in body.items() if (k, v) != ("device", "auto")}
+        return {k: v for k, v in body.items() if is_whole(info) or (k, v) != ("device", "auto")}
 
     @property
     def place(self) -> torch.device:
