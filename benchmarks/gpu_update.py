@@ -64,7 +64,8 @@ def rows(args: argparse.Namespace, device: torch.device) -> Iterator[dict[str, A
         places.append((torch.device("cpu"), args.cpu_envs))
     for net, cfg in NETS.items():
         for where, sizes in places:
-            for num_envs, graphs in product(sizes, (False, True) if where == device else (False,)):
+            ways = (False, True) if where.type != "cpu" else (False,)
+            for num_envs, graphs in product(sizes, ways):
                 setting = UPDATE._replace(
                     num_envs=num_envs, net=cfg, device=str(where), graphs=graphs
                 )

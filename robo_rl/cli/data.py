@@ -85,7 +85,7 @@ def verify(path: _Store) -> None:
         raise DataError(
             "is damaged",
             where=path,
-            found=f"{len(report.damage)} problems",
+            found=f"{len(report.damage)} problem{'s' if len(report.damage) != 1 else ''}",
             hint="`robo-rl data repair` keeps what is whole and sets the rest aside",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from robo_rl.core.errors import DeviceError
@@ -11,6 +12,17 @@ if TYPE_CHECKING:
 
 PATTERN = r"^(auto|cpu|cuda(:\d+)?)$"
 """``auto`` is a GPU if one exists; ``cuda`` is the GPU of the process."""
+
+
+def check_device_name(name: str) -> str:
+    """Return a name that ``PATTERN`` matches.
+
+    Raises:
+        ValueError: The pattern does not match it.
+    """
+    if not re.fullmatch(PATTERN, name):
+        raise ValueError(f"expected auto, cpu, cuda or cuda:N, found '{name}'")
+    return name
 
 
 def find_device(name: str) -> torch.device:

@@ -26,13 +26,16 @@ _ASPECT_TOLERANCE = 0.02
 _CHANNELS = (1, 3)
 
 
-def crop_and_resize(image: Image, shape: tuple[int, ...], crop: Crop | None = None) -> Image:
+def crop_and_resize(
+    image: Image, shape: tuple[int, ...], crop: Crop | None = None, where: object = None
+) -> Image:
     """Crop an image and resize it to the shape of a spec.
 
     Args:
         image: (H, W, C) uint8, or float.
         shape: (h, w, C), or (C, h, w) where only the first axis can be the channel axis.
         crop: Part of the image that is used; the whole image where None.
+        where: Camera or setting of the image, for the error.
 
     Raises:
         SpecError: The number of channels or the aspect ratio differs, or the crop lies outside
@@ -40,10 +43,11 @@ def crop_and_resize(image: Image, shape: tuple[int, ...], crop: Crop | None = No
     """
     first = channels_first(shape)
     height, width, channels = (*shape[1:], shape[0]) if first else shape
-    part = crop_image(image, crop)
+    part = crop_image(image, crop, where)
     if part.shape[2] != channels:
-        raise SpecError("channels of an image", expected=channels, found=part.shape[2])
-    _demand_aspect(part.shape[:2], (height, width))
+        problem = "channels of an image"
+        raise SpecError(problem, where=where, expected=channels, found=part.shape[2])
+    _demand_aspect(part.shape[:2], (height, width), where)
     ready = resize(part, height, width)
     return np.ascontiguousarray(ready.transpose(2, 0, 1)) if first else ready
 
@@ -59,7 +63,7 @@ def channels_first(shape: tuple[int, ...]) -> bool:
     return shape[-1] not in _CHANNELS
 
 
-def crop_image(image: Image, crop: Crop | None) -> Image:
+def crop_image(image: Image, crop: Crop | None, where: object = None) -> Image:
     """Return the part of an image that ``crop`` selects.
 
     Raises:
@@ -67,11 +71,13 @@ def crop_image(image: Image, crop: Crop | None) -> Image:
     """
     if crop is None:
         return image
-    top, left, height, width = crop_window(crop, image.shape[0], image.shape[1])
+    top, left, height, width = crop_window(crop, image.shape[0], image.shape[1], where)
     return image[top : top + height, left : left + width]
 
 
-def crop_window(crop: Crop, height: int, width: int) -> tuple[int, int, int, int]:
+def crop_window(
+    crop: Crop, height: int, width: int, where: object = None
+) -> tuple[int, int, int, int]:
     """Return a crop in pixels of an image of that size: (top, left, height, width).
 
     Raises:
@@ -83,7 +89,7 @@ def crop_window(crop: Crop, height: int, width: int) -> tuple[int, int, int, int
     fits = top >= 0 <= left and top + rows <= height and left + columns <= width
     if not fits or rows < 1 or columns < 1:
         expected = f"[top, left, height, width] within {height} x {width}"
-        raise SpecError("crop", expected=expected, found=list(crop))
+        raise SpecError("crop", where=where, expected=expected, found=list(crop))
     return top, left, rows, columns
 
 
@@ -157,7 +163,7 @@ def _nearest(size: int, wanted: int) -> NDArray[np.intp]:
     return np.floor((np.arange(wanted) + 0.5) * size / wanted).astype(np.intp)
 
 
-def _demand_aspect(found: tuple[int, ...], wanted: tuple[int, int]) -> None:
+def _demand_aspect(found: tuple[int, ...], wanted: tuple[int, int], where: object) -> None:
     """Check that the aspect ratio stays the same.
 
     Raises:
@@ -171,6 +177,7 @@ def _demand_aspect(found: tuple[int, ...], wanted: tuple[int, int]) -> None:
     middle = [(height - inner) // 2, (width - outer) // 2, inner, outer]
     raise SpecError(
         "sides of an image",
+        where=where,
         expected=f"a ratio as {columns} to {rows}",
         found=f"{width} to {height}",
         hint=f"say which part is meant, such as crop: {middle}",

@@ -28,7 +28,7 @@ def test_damage_is_listed_and_repaired(store, capsys):
     assert main(["data", "verify", path]) == 2
     out, err = capsys.readouterr()
     assert f"{chunk}: fails its crc32c (0 bytes) (episode 1)" in out
-    assert err.startswith(f"robo-rl: {path}: is damaged; found 1 problems; `robo-rl data repair`")
+    assert err.startswith(f"robo-rl: {path}: is damaged; found 1 problem; `robo-rl data repair`")
     assert main(["data", "repair", path]) == 0
     assert "quarantined: episode 1: act/c.1.0" in capsys.readouterr().out
     assert main(["data", "verify", path]) == 0

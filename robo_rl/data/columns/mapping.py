@@ -74,7 +74,8 @@ class Vector(ConfigModel):
     def _units_exist(self) -> Self:
         for unit in self.units:
             if unit not in (*UNITS, *RANGES):
-                raise ValueError(f"units: {did_you_mean(unit, (*UNITS, *RANGES))}")
+                hint = did_you_mean(unit, (*UNITS, *RANGES))
+                raise ValueError(f"units: no unit '{unit}'; {hint}")
         return self
 
     def spec(self, feature: Feature) -> TensorSpec:
@@ -194,7 +195,8 @@ class Mapping(ConfigModel):
     def _references_exist(self) -> Self:
         for word in self.act_reference.split(","):
             if word not in ("absolute", "delta"):
-                raise ValueError(f"act_reference: {did_you_mean(word, ('absolute', 'delta'))}")
+                hint = did_you_mean(word, ("absolute", "delta"))
+                raise ValueError(f"act_reference: no reference '{word}'; {hint}")
         return self
 
     @model_validator(mode="after")

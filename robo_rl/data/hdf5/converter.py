@@ -85,7 +85,8 @@ def _episode(
     def images(picture: Picture) -> NDArray[np.uint8]:
         shape = (3, picture.height, picture.width)
         frames = (_channels_last(frame) for frame in rows[picture.source])
-        return np.stack([crop_and_resize(frame, shape, picture.crop) for frame in frames])
+        where = f"mapping cameras: {picture.source}"
+        return np.stack([crop_and_resize(f, shape, picture.crop, where) for f in frames])
 
     ends = {} if mapping.terminated or TERMINATED not in rows else {"terminated": TERMINATED}
     told = mapping.model_copy(update=ends)

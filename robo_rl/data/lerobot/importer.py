@@ -143,7 +143,8 @@ class LeRobotReader:
         """Return the images (L, 3, height, width) of a camera."""
         shape = (3, picture.height, picture.width)
         frames = self._frames(rows, entry, picture.source)
-        return np.stack([crop_and_resize(frame, shape, picture.crop) for frame in frames])
+        where = f"mapping cameras: {picture.source}"
+        return np.stack([crop_and_resize(f, shape, picture.crop, where) for f in frames])
 
     def _frames(self, rows: Any, entry: EpisodeEntry, key: str) -> Iterator[Frame]:
         if key in entry.videos:

@@ -41,7 +41,7 @@ def frames_at(file: Path, begin_s: float, count: int, fps: float) -> Iterator[Fr
     try:
         with av.open(str(file)) as container:
             yield from _wanted(container, file, begin_s, count, fps)
-    except (FFmpegError, OSError, IndexError) as error:
+    except (FFmpegError, OSError, IndexError, ValueError) as error:  # names that are no UTF-8
         raise DataError(f"unreadable: {error}", where=file) from None
 
 
@@ -52,6 +52,8 @@ def _wanted(container: Any, file: Path, begin_s: float, count: int, fps: float) 
         container.seek(max(0, int((begin_s - 0.5 / fps) / stream.time_base)), stream=stream)
     for frame in container.decode(stream):
         wanted_s = begin_s + found / fps
+        if frame.pts is None:
+            raise DataError("a frame has no time", where=file)
         late_s = float(frame.pts * stream.time_base) - wanted_s
         if late_s < -0.5 / fps:
             continue
@@ -81,7 +83,7 @@ def decode_picture(data: bytes, where: object) -> Frame:
     try:
         with av.open(io.BytesIO(data), "r") as container:
             return cast(Frame, next(container.decode(video=0)).to_ndarray(format="rgb24"))
-    except (FFmpegError, OSError, IndexError, StopIteration) as error:
+    except (FFmpegError, OSError, IndexError, StopIteration, ValueError) as error:
         raise DataError(f"damaged image: {error}", where=where) from None
 
 

@@ -89,7 +89,8 @@ def check_cameras(model: Any, cameras: Sequence[CameraItem]) -> None:
     for camera in cameras:
         if camera.name not in known:
             hint = did_you_mean(camera.name, known) if known else "it has none"
-            raise ConfigError(f"the scene has no camera '{camera.name}'", hint=hint)
+            problem = f"the scene has no camera '{camera.name}'"
+            raise ConfigError(problem, where="env.cameras", hint=hint)
         _check_jitter(model, camera)
         if any(camera.jitter != each.jitter for each in cameras if each.name == camera.name):
             raise ConfigError(f"camera '{camera.name}' has two jitters", where="cameras")

@@ -55,7 +55,8 @@ class LiveWorldRenderer:
         for view in views:
             if view.camera not in known:
                 hint = did_you_mean(view.camera, known) if known else "it has none"
-                raise ConfigError(f"the scene has no camera '{view.camera}'", hint=hint)
+                problem = f"the scene has no camera '{view.camera}'"
+                raise ConfigError(problem, where="env.cameras", hint=hint)
         self._views = tuple(views)
         width, height = (max(getattr(v, side) for v in views) for side in ("width", "height"))
         draw_fast(model, width, height)

@@ -15,6 +15,10 @@ from robo_rl.train.pipeline.world_digest import describe_changes, world_of
 _HINT = "it is of another task, robot or env: set those of the experiment to what it was made with"
 
 
+SHOWN = 2
+"""Arrays whose differing fields an error shows; it names all."""
+
+
 def world_changes(world: Mapping[str, str], context: Context) -> dict[str, str]:
     """Return ``world_changes`` for a report: differences between a world and the experiment's.
 
@@ -71,7 +75,8 @@ def demand_same_arrays(
     """
     apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if apart:
-        pairs = [(name, *_fields_apart(ours.get(name), theirs.get(name))) for name in apart]
+        some = apart[:SHOWN]
+        pairs = [(name, *_fields_apart(ours.get(name), theirs.get(name))) for name in some]
         raise DataError(
             f"holds other arrays than {what}: {', '.join(apart)}",
             where=where,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import torch
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SerializationInfo,
@@ -22,7 +23,7 @@ from robo_rl.api.env import VecEnv
 from robo_rl.api.task import Task
 from robo_rl.config.models import ConfigModel, is_whole
 from robo_rl.config.registry import Component, component, default
-from robo_rl.core.device import PATTERN, find_device
+from robo_rl.core.device import check_device_name, find_device
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
@@ -89,7 +90,7 @@ class Experiment(ConfigModel):
     """Folder of the run."""
     seed: int = Field(default=0, ge=0)
     """Seed from which every random stream is derived."""
-    device: str = Field(default="auto", pattern=PATTERN)
+    device: Annotated[str, AfterValidator(check_device_name)] = "auto"
     """Device of policies and buffers: ``cpu``, ``cuda:N``, or ``auto`` for a GPU if one exists."""
     task: Annotated[Component[Task], component("tasks")] | None = None
     """Task, for an env that runs tasks."""

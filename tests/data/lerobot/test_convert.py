@@ -17,6 +17,7 @@ from small_lerobot import HERE, JOINTS, MAPPING, TINY, convert
 from robo_rl.cli.main import main
 from robo_rl.core.errors import ConfigError, DataError, RoboRlError
 from robo_rl.data.lerobot.importer import LeRobotConverter
+from robo_rl.data.lerobot.video import frames_at
 from robo_rl.data.store.verify import verify
 from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -244,3 +245,21 @@ def test_damage_is_one_line_and_nothing_is_half_converted(tmp_path: Path, name: 
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "data.zarr").exists()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_videos_are_told_as_such(seed: int, tmp_path: Path):
+    """Whatever is overwritten, text of the container included."""
+    whole = next(TINY.glob("videos/**/*.mp4")).read_bytes()
+    draws = np.random.default_rng(seed)
+    told = list[str]()
+    for begin in range(0, len(whole), 450):
+        noise = draws.integers(0, 256, 900, dtype=np.uint8).tobytes()
+        file = tmp_path / "damaged.mp4"
+        file.write_bytes((whole[:begin] + noise + whole[begin + 900 :])[: len(whole)])
+        try:
+            assert len(list(frames_at(file, 0.0, 12, 10.0))) == 12
+        except DataError as error:
+            told.append(str(error))
+    assert told
+    assert all("damaged.mp4" in line for line in told)
