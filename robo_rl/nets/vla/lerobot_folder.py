@@ -17,14 +17,8 @@ from torch import Tensor
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.core.errors import CheckpointError
 from robo_rl.core.suggestions import nearest
-from robo_rl.nets.vla.lerobot_config import (
-    CONFIG,
-    Described,
-    Kind,
-    VlaNetworks,
-    build_networks,
-    read_config,
-)
+from robo_rl.nets.vla.lerobot_config import CONFIG, Described, Kind, read_config
+from robo_rl.nets.vla.networks import VlaNetworks, build_networks
 
 WEIGHTS = "model.safetensors"
 _SHOWN = 3
