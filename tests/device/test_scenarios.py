@@ -14,7 +14,7 @@ from pretended_graphs import install
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 SCENARIOS = import_module("_device_scenarios").SCENARIOS
-SLOW = ()
+SLOW = ("ppo graphs", "ppo graphs bf16")  # tests of ``test_cuda_graphs`` hold the same
 TOLERANCE, TOLERANCE_BF16 = 2e-5, 2e-3
 
 

@@ -39,6 +39,10 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"gone on with after an interruption, {len(interrupted)}: {names}"
     if unnoted := summary["provenance"]["interruption_unknown"]:
         yield f"of {len(unnoted)} nobody noted whether they were interrupted"
+    for options, cells in summary["former_defaults"].items():
+        yield (
+            f"made under defaults that differ from today's, {options}, {len(cells)}: {_some(cells)}"
+        )
     if summary["world_unknown"]:
         yield f"of {summary['world_unknown']} the world that they were measured in was not recorded"
     if summary["versions"]:

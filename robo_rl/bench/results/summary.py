@@ -17,6 +17,7 @@ from robo_rl.bench.results.scores import Scores, score
 from robo_rl.bench.results.sequential_verdicts import verdicts
 from robo_rl.bench.results.time_to_threshold import median_times, time_ratio
 from robo_rl.bench.results.world_mismatch import world_mismatches
+from robo_rl.bench.suite.former_defaults import former_defaults
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Suite
 from robo_rl.stats.across_runs import improvement_bounds, probability_of_improvement
@@ -50,8 +51,10 @@ def summarise(
         median, and ``ratios`` with their pairs; ``gates``, and ``improved``, the same by method;
         ``sequential`` verdicts. ``missing``, ``stale`` (other settings, left out) and ``unscored``
         list cells. ``other_world`` maps left-out cells to differences from the newest cell's world.
-        ``world_unknown`` counts cells without a recorded world. ``machines`` and ``versions`` list
-        those of the cells; ``provenance`` groups the cells by machine, commit and interruption.
+        ``former_defaults`` maps values of options that cells lack, and whose defaults describe
+        other runs, to these cells. ``world_unknown`` counts cells without a recorded world.
+        ``machines`` and ``versions`` list those of the cells; ``provenance`` groups the cells by
+        machine, commit and interruption.
     """
     good = comparable_cells(cells, kept)
     same = with_current_settings(cells, kept)
@@ -72,12 +75,26 @@ def summarise(
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
         "other_world": {str(key): found for key, found in world_mismatches(same).items()},
+        "former_defaults": _formerly(cells, good),
         "world_unknown": sum(not each.world for each in good.values()),
         "unscored": [str(key) for key, each in good.items() if score(each, suite.report) is None],
         "machines": list(how["machines"]),
         "versions": versions(good),
         "provenance": how,
     }
+
+
+def _formerly(
+    cells: Mapping[CellKey, Cell], good: Mapping[CellKey, CellRecord]
+) -> dict[str, list[str]]:
+    found = dict[str, list[str]]()
+    for key, record in good.items():
+        if record.digest == cells[key].digest:
+            continue
+        if options := former_defaults(record.config, cells[key].settings):
+            text = ", ".join(f"{name} {value}" for name, value in options.items())
+            found.setdefault(text, []).append(str(key))
+    return found
 
 
 def comparable_cells(

@@ -41,6 +41,7 @@ RESERVED = frozenset(
         "stale",
         "other_world",
         "world_unknown",
+        "former_defaults",
         "unscored",
         "machines",
         "pilots",
