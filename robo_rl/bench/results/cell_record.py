@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from robo_rl.bench.results.run_conditions import RunConditions
 from robo_rl.bench.suite.curves import Point
+from robo_rl.bench.suite.former_defaults import FORMER
 from robo_rl.bench.suite.pilots import PilotOrigin
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Curve
@@ -209,13 +210,18 @@ def _point(steps: int, seconds: float, episodes: int, good: int, returns: float 
 
 
 def settings_agree(kept: Any, now: Any, written: Any = None) -> bool:
-    """Return whether settings agree, except newer options that are not set explicitly."""
+    """Return whether settings agree, except newer options that are not set explicitly.
+
+    A newer option that is set to what runs did before it (``FORMER``) agrees.
+    """
     if not (isinstance(kept, dict) and isinstance(now, dict)):
         return kept == now
     then, current = cast("dict[str, Any]", kept), cast("dict[str, Any]", now)
     said = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
     return then.keys() <= current.keys() and all(
-        settings_agree(then[key], value, said.get(key)) if key in then else key not in said
+        settings_agree(then[key], value, said.get(key))
+        if key in then
+        else key not in said or FORMER.get(key) == value
         for key, value in current.items()
     )
 

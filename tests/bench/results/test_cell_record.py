@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from small_suites import kept
 
+from robo_rl.bench.results.cell_record import settings_agree
 from robo_rl.bench.results.collect import make_cell_record
 from robo_rl.bench.results.run_conditions import RunConditions
 from robo_rl.bench.suite.plan import Cell
@@ -86,3 +87,11 @@ def test_a_run_that_does_not_say_how_it_was_made_is_named(cell: Cell, tmp_path: 
     pace = RunConditions(jobs=1, threads=1, version="")
     with pytest.raises(DataError, match=r"run\.json: .*; run the suite again"):
         make_cell_record("tiny", cell, tmp_path, (), pace)
+
+
+def test_an_option_set_to_what_runs_did_before_it_agrees():
+    kept, now = {"collect": {"noise": 0.2}}, {"collect": {"noise": 0.2, "record": "executed"}}
+    assert settings_agree(kept, now, now)
+    label = {"collect": {"noise": 0.2, "record": "label"}}
+    assert not settings_agree(kept, label, label)
+    assert settings_agree(kept, label, {"collect": {}})  # not set: tables name the difference
