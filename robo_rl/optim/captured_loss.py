@@ -63,9 +63,7 @@ class CapturedLoss(Generic[_Loss]):
             self._graphs[len(pick)] = _LossGraph(self._params, self._loss, pick)
         graph = self._graphs[len(pick)]
         loss = cast(Tensor, _Replay.apply(graph, pick, *self._params))
-        _, *metrics = graph.out
-        kind = type(graph.out)
-        return kind(loss, *metrics) if hasattr(kind, "_fields") else cast(_Loss, (loss, *metrics))
+        return _with_loss(graph.out, loss)
 
 
 class _LossGraph(Generic[_Loss]):
@@ -122,9 +120,13 @@ def _with_gradient(
     with torch.enable_grad():
         found = loss(pick)
         grads = torch.autograd.grad(found[0], params, allow_unused=True)
-    out = (found[0].detach(), *found[1:])
-    kind = type(found)
-    return kind(*out) if hasattr(kind, "_fields") else cast(_Loss, out), list(grads)
+    return _with_loss(found, found[0].detach()), list(grads)
+
+
+def _with_loss(found: _Loss, loss: Tensor) -> _Loss:
+    """Return a tuple, or a named tuple, with another first entry."""
+    kind, parts = type(found), (loss, *found[1:])
+    return kind(*parts) if hasattr(kind, "_fields") else cast(_Loss, parts)
 
 
 @contextmanager

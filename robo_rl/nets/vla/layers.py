@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 ROPE_BASE = 10_000.0
+"""That of Gemma; LeRobot's SmolVLA has it too, whatever base its backbone's config states."""
 
 
 class KeyValue(NamedTuple):
