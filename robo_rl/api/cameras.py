@@ -180,9 +180,13 @@ class CameraSettings(ConfigModel):
         """Omit fields at their defaults, so that configs without cameras keep their hashes."""
         if is_whole(info):
             return dump(self)
-        default = {"cameras": (), "lights": LightJitter(), "rendering": RenderConfig()}
+        default = self.omitted_defaults()
         unused = {name for name, value in default.items() if getattr(self, name) == value}
         return {name: value for name, value in dump(self).items() if name not in unused}
+
+    def omitted_defaults(self) -> dict[str, Any]:
+        """Return name → default of the fields that are omitted at it."""
+        return {"cameras": (), "lights": LightJitter(), "rendering": RenderConfig()}
 
 
 def with_images(spec: ObsSpec, cameras: Iterable[CameraItem]) -> ObsSpec:

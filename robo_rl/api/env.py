@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 REW_PART = "rew/"
 """Prefix of the names of reward terms in ``Step.metrics``."""
 
+TASK = "task"
+"""The metric of an env of several tasks, and the goal of a task group: index of the task."""
+
 
 class Step(NamedTuple):
     """The result of one env step.
@@ -129,6 +132,25 @@ class Groupable(Protocol):
         the random draws of the world during the episode.
         """
         ...
+
+
+@runtime_checkable
+class MultiTask(Protocol):
+    """An env whose worlds run several tasks; ``Step.metrics["task"]`` is the index of each's."""
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Names of the tasks; empty for one task."""
+        ...
+
+    def weigh_tasks(self, weights: Tensor) -> None:
+        """Draw the tasks of new episodes in proportion to weights (number of tasks,)."""
+        ...
+
+
+def task_names(env: Any) -> tuple[str, ...]:
+    """Return the names of an env's tasks; empty for an env of one task."""
+    return env.task_names if isinstance(env, MultiTask) else ()
 
 
 def check_groups(size: int, num_envs: int) -> None:

@@ -144,6 +144,32 @@ class Demonstrable(Protocol):
 
 
 @runtime_checkable
+class Instructed(Protocol):
+    """A task that is told in words what to do.
+
+    ``Reset.goal["instruction"]`` (n,) int64 is the index of each episode's sentence.
+    """
+
+    sentences: tuple[str, ...]
+    """All instructions that resets draw."""
+
+
+@runtime_checkable
+class TaskGroup(Protocol):
+    """Several tasks in one scene; worlds differ in their task.
+
+    ``Reset.goal["task"]`` (n,) int64 is the index of each episode's task.
+    """
+
+    task_names: tuple[str, ...]
+    """Names of the tasks."""
+
+    def weigh_tasks(self, weights: Tensor) -> None:
+        """Draw the tasks of new episodes in proportion to weights (number of tasks,)."""
+        ...
+
+
+@runtime_checkable
 class CommandsHand(Protocol):
     """A task whose actions are targets of a robot that has a hand."""
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
+from robo_rl.api.env import Branchable, Groupable, MultiTask, OpenLoop, Step, VecEnv, task_names
 from robo_rl.api.task import DeltaTask, Task
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
@@ -138,6 +138,15 @@ class LatencyEnv:
         self._acts, self._idle = snapshot["acts"].clone(), snapshot["idle"].clone()
         self._changes.restore(snapshot["changes"])
         return self._shown()
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """See ``MultiTask``."""
+        return task_names(self.env)
+
+    def weigh_tasks(self, weights: Tensor) -> None:
+        """See ``MultiTask``."""
+        _able(self.env, MultiTask, "tasks").weigh_tasks(weights)
 
     def close(self) -> None:
         """Close the wrapped env."""

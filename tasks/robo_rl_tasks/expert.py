@@ -115,8 +115,8 @@ class ArmExpert(NoisyExpert):
         length = way.norm(dim=-1, keepdim=True).clamp(min=1e-9)
         self._pos = self._pos + way * (step / length).clamp(max=1)
 
-    def _turn(self, yaw: Tensor, period: float) -> None:
-        """Rotate the set point towards yaw (B,) or the nearest equivalent yaw, modulo period."""
+    def _turn(self, yaw: Tensor, period: float | Tensor) -> None:
+        """Rotate the set point towards yaw (B,) or the nearest equivalent, modulo period (B,)."""
         step = self._arm_cfg.yaw_rate * self._arm_task.dt_s
         self._yaw = self._yaw + wrap_angle(yaw - self._yaw, period).clamp(-step, step)
 

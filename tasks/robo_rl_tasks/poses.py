@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def wrap_angle(angle: Tensor, period: float = 2 * math.pi) -> Tensor:
+def wrap_angle(angle: Tensor, period: float | Tensor = 2 * math.pi) -> Tensor:
     """Return the equivalent angle in [-period/2, period/2)."""
     return (angle + period / 2) % period - period / 2
 

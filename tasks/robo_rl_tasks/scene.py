@@ -9,12 +9,14 @@ type 2, which collide with all shapes of the default type 1 and never with each 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from robo_rl import Robot
 
 TABLE = "table"
+GOAL_RGBA = (0.2, 0.8, 0.3, 0.5)
 _NO_CONTACT = {"contype": 0, "conaffinity": 0}
 
 
@@ -103,13 +105,16 @@ def add_peg(spec: Any, site_name: str, radius: float, below: float) -> None:
     )
 
 
-def add_marker(spec: Any, name: str, boxes: list[list[float]]) -> None:
+def add_marker(
+    spec: Any, name: str, boxes: list[list[float]], rgba: Sequence[float] = GOAL_RGBA
+) -> None:
     """Add a mocap body that shows the goal of that name in images and collides with nothing.
 
     Args:
         spec: The scene.
         name: Key of the goal in ``Reset.goal``.
         boxes: As in ``add_object``.
+        rgba: Colour.
     """
     import mujoco
 
@@ -119,7 +124,7 @@ def add_marker(spec: Any, name: str, boxes: list[list[float]]) -> None:
             type=mujoco.mjtGeom.mjGEOM_BOX,
             pos=box[:3],
             size=box[3:],
-            rgba=[0.2, 0.8, 0.3, 0.5],
+            rgba=list(rgba),
             **_NO_CONTACT,
         )
 

@@ -23,11 +23,12 @@ from robo_rl.api.env import (
     demand_arrays,
 )
 from robo_rl.api.renderer import Pending
-from robo_rl.api.task import Task
+from robo_rl.api.task import Task, TaskGroup
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
+from robo_rl.env.instructions import Instructions, task_metric
 from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
 from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.mujoco.start_ctrl import start_ctrl
@@ -37,6 +38,7 @@ from robo_rl.env.rendering.camera_set import CameraSet
 from robo_rl.env.rendering.frames import with_frames
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transitions import with_new_episodes, without_invalid
+from robo_rl.language.base import TextEncoder
 
 Obs = dict[str, Tensor]
 _PROBES = 32
@@ -48,12 +50,18 @@ class SimEnvConfig(CameraSettings):
     Args:
         backend: The physics engine.
         randomize: Model fields that are drawn for a world at each of its resets.
+        text_encoder: Adds the item ``instruction``, for tasks that are told in words what to do.
     """
 
     backend: Annotated[Component[Backend], component("backends")] = cast(
         "Component[Backend]", "mujoco_cpu"
     )
     randomize: tuple[RandomizeTerm, ...] = ()
+    text_encoder: Annotated[Component[TextEncoder], component("text_encoders")] | None = None
+
+    def omitted_defaults(self) -> dict[str, Any]:
+        """See ``CameraSettings``."""
+        return {**super().omitted_defaults(), "text_encoder": None}
 
 
 @runtime_checkable
@@ -69,7 +77,7 @@ class SimEnv:
     clock stopped. Such a world is reset. Its transition has ``valid`` False, ``truncated`` True,
     and repeats the last valid observation as ``next_obs``; ``metrics["nan_worlds"]`` counts it.
     Metrics are ``success``, ``nan_worlds``, the reward terms as ``rew/<part>``, and the counters
-    of the backend.
+    of the backend, and the index of the episode's task as ``task`` where there are several.
 
     With cameras, images are items of the observation. They show ``qpos``, and are therefore one
     physics step newer than the sensors of the same observation.
@@ -94,7 +102,9 @@ class SimEnv:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
         self._backend: Backend = cfg.backend.build()
         scene, self._model = check_on_backend(self._backend, task)
-        self.obs_spec = with_images(task.obs_spec, cfg.cameras)
+        self._words = self._instructions()
+        told = self._words.add_item(task.obs_spec) if self._words else task.obs_spec
+        self.obs_spec = with_images(told, cfg.cameras)
         demand_arrays(self.obs_spec, type(task).__name__)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
@@ -126,6 +136,21 @@ class SimEnv:
     def restorable(self) -> bool:
         """Whether ``snapshot``, ``restore`` and ``view_at`` work on this backend."""
         return isinstance(self._backend, _Restorable)
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """See ``MultiTask``."""
+        return self.task.task_names if isinstance(self.task, TaskGroup) else ()
+
+    def weigh_tasks(self, weights: Tensor) -> None:
+        """See ``MultiTask``.
+
+        Raises:
+            PluginError: The task is no group.
+        """
+        if not isinstance(self.task, TaskGroup):
+            raise PluginError("not a group of tasks", where=type(self.task).__name__)
+        self.task.weigh_tasks(weights)
 
     @property
     def view(self) -> SimView:
@@ -284,6 +309,7 @@ class SimEnv:
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
         metrics = {f"{REW_PART}{name}": _kept(value) for name, value in parts.items()}
         metrics |= {name: _kept(count) for name, count in view.counters.items()}
+        metrics |= task_metric(self.task, view.goal)
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs, rew = self._observe(view), _kept(rew)
@@ -350,7 +376,12 @@ class SimEnv:
             raise
 
     def _observe(self, view: SimView) -> Obs:
-        return {name: _kept(value) for name, value in self.task.observe(view).items()}
+        told = self._words.observe(view.goal) if self._words else {}
+        return {name: _kept(value) for name, value in self.task.observe(view).items()} | told
+
+    def _instructions(self) -> Instructions | None:
+        encoder = self.cfg.text_encoder
+        return Instructions(encoder, self.task, self._backend.device) if encoder else None
 
     def _restorable(self) -> _Restorable:
         if isinstance(self._backend, _Restorable):

@@ -44,6 +44,8 @@ class ObsEncoder(nn.Module, ABC):
 
     reads_images: ClassVar[bool]
     """Whether the encoder reads images; an encoder of vectors alone refuses them."""
+    reads_words: ClassVar[bool] = False
+    """Whether the encoder reads texts."""
     caches: ClassVar[bool] = False
     """Whether the encoder keeps results from one call to the next, which no CUDA graph can."""
     num_features: int
@@ -53,9 +55,19 @@ class ObsEncoder(nn.Module, ABC):
         """Check that the encoder reads these observations.
 
         Raises:
-            SpecError: The encoder does not read images and there are some, or it needs images.
+            SpecError: The encoder does not read images or texts and there are some, or it needs
+                images.
         """
         del cfg
+        if obs_spec.word_names and not cls.reads_words:
+            raise SpecError(
+                "a text to an encoder that reads none",
+                where="policy.encoder",
+                expected="an encoder of texts, such as mini_vla",
+                found=", ".join(obs_spec.word_names),
+                hint="set env.text_encoder=sentence for a vector, or leave the text out of "
+                "policy.sees",
+            )
         images = {name: obs_spec.items[name].shape for name in obs_spec.image_names}
         if images and not cls.reads_images:
             raise SpecError(

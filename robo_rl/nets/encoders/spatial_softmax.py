@@ -26,14 +26,20 @@ class SpatialSoftmax(nn.Module):
     def __init__(self, height: int, width: int) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.zeros(()))
-        y, x = torch.meshgrid(_centres(height), _centres(width), indexing="ij")
-        self.register_buffer("x", x.flatten(), persistent=False)
-        self.register_buffer("y", y.flatten(), persistent=False)
+        x, y = place_grid(height, width)
+        self.register_buffer("x", x, persistent=False)
+        self.register_buffer("y", y, persistent=False)
 
     def forward(self, maps: Tensor) -> Tensor:
         """Return the expected places of the channels."""
         weight = (maps.flatten(2) * self.log_scale.exp()).softmax(dim=-1)
         return torch.cat([(weight * self.x).sum(-1), (weight * self.y).sum(-1)], dim=-1)
+
+
+def place_grid(height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Return x and y (h · w,) of the places of a feature map, row by row, in [-1, 1]."""
+    y, x = torch.meshgrid(_centres(height), _centres(width), indexing="ij")
+    return x.flatten(), y.flatten()
 
 
 def _centres(size: int) -> Tensor:

@@ -47,6 +47,7 @@ class VlaEncoder(ObsEncoder):
         """Whether the backbone keeps its weights; the projection of the state is trained."""
 
     reads_images: ClassVar[bool] = True
+    reads_words: ClassVar[bool] = True
 
     def __init__(self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int) -> None:
         super().__init__()

@@ -64,10 +64,10 @@ class EvalCache:
 
     def write(self, result: EvalResult) -> None:
         """Store an evaluation."""
-        path, body = (
-            self.paths[0],
-            {name: getattr(result, name).tolist() for name in _TENSORS} | {"lost": result.lost},
-        )
+        path = self.paths[0]
+        body = {name: getattr(result, name).tolist() for name in _TENSORS} | {"lost": result.lost}
+        if result.tasks is not None:
+            body |= {"tasks": result.tasks.tolist(), "task_names": result.task_names}
         make_directory(path.parent)
         write_file(path, json.dumps(body).encode())
 
@@ -77,7 +77,15 @@ class EvalCache:
             tensors = {
                 name: torch.tensor(found[name], dtype=kind) for name, kind in _TENSORS.items()
             }
+            tasks = torch.tensor(found["tasks"]) if "tasks" in found else None
         except (OSError, ValueError, KeyError, TypeError):
             return None  # a damaged entry only costs a new evaluation
         protocol, measure = self._hash, self._protocol.measure
-        return EvalResult(**tensors, protocol=protocol, measure=measure, lost=found["lost"])
+        return EvalResult(
+            **tensors,
+            protocol=protocol,
+            measure=measure,
+            lost=found["lost"],
+            tasks=tasks,
+            task_names=tuple(found.get("task_names", ())),
+        )

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.api.env import VecEnv
+from robo_rl.api.env import TASK, VecEnv, task_names
 from robo_rl.config.models import ConfigModel, digest
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.env.chunk_env import ChunkEnv
@@ -65,6 +65,8 @@ class EvalResult(NamedTuple):
         measure: Measure that gates compare.
         lost: Number of episodes that ended with the loss of their world (see ``ChunkStep``). They
             count with their state at that time. Episodes of a dead process are run again first.
+        tasks: (N,) int64, the task of each episode; None in an env of one task.
+        task_names: Names of the tasks.
     """
 
     success: Tensor
@@ -73,6 +75,19 @@ class EvalResult(NamedTuple):
     protocol: str
     measure: Measure = "success"
     lost: int = 0
+    tasks: Tensor | None = None
+    task_names: tuple[str, ...] = ()
+
+    def by_task(self) -> dict[str, EvalResult]:
+        """Return the result of each task that has episodes; empty in an env of one task."""
+        if self.tasks is None:
+            return {}
+        rows = {name: self.tasks == i for i, name in enumerate(self.task_names)}
+        return {name: self._rows(mask) for name, mask in rows.items() if bool(mask.any())}
+
+    def _rows(self, mask: Tensor) -> EvalResult:
+        columns = self.success[mask], self.returns[mask], self.lengths[mask]
+        return EvalResult(*columns, self.protocol, self.measure)
 
     @property
     def rate(self) -> float:
@@ -105,11 +120,15 @@ class EvalResult(NamedTuple):
     def report_numbers(self, pattern: str = "{}") -> dict[str, dict[str, Any]]:
         """Return ``return`` for a report, and ``success`` if that is the measure.
 
+        In an env of several tasks the success of each is ``success/<task>``.
+
         Args:
             pattern: Format of the two names, for example ``{}_before``.
         """
         found = {"success": self.numbers()} if self.measure == "success" else {}
         found["return"] = self.return_numbers()
+        if self.measure == "success":
+            found |= {f"success/{name}": part.numbers() for name, part in self.by_task().items()}
         return {pattern.format(name): number for name, number in found.items()}
 
     def _number(self, value: float, interval: Interval, unit: str) -> dict[str, Any]:
@@ -183,7 +202,7 @@ def evaluate(
         protocol_hash: From ``protocol_digest``.
         progress: Called with the number of finished episodes.
     """
-    waves: list[_Wave] = []
+    waves, names = list[_Wave](), tuple[str, ...]()
     full, rest = divmod(protocol.episodes, protocol.num_envs)
     done = 0
     for num_envs, number in ((protocol.num_envs, full), (rest, min(rest, 1))):
@@ -192,6 +211,7 @@ def evaluate(
         env = ChunkEnv(
             make_env(num_envs), obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0
         )
+        names = task_names(env.env)
         with closing(env):
             for _ in range(number):
                 wave = len(waves)
@@ -199,19 +219,30 @@ def evaluate(
                 waves.append(_whole_wave(act, env, derive("eval", protocol.seed, wave), noise))
                 done += num_envs
                 progress(done)
-    success, returns, lengths, lost, _ = (torch.cat(column) for column in zip(*waves, strict=True))
-    measure, number = protocol.measure, int(lost.sum())
-    return EvalResult(success, returns, lengths, protocol_hash, measure=measure, lost=number)
+    success, returns, lengths, lost, _, task = (
+        torch.cat(column) for column in zip(*waves, strict=True)
+    )
+    return EvalResult(
+        success,
+        returns,
+        lengths,
+        protocol_hash,
+        measure=protocol.measure,
+        lost=int(lost.sum()),
+        tasks=task if names else None,
+        task_names=names,
+    )
 
 
 class _Wave(NamedTuple):
-    """(B,) each; ``lost`` marks a lost world, ``died`` a dead process."""
+    """(B,) each; ``lost`` marks a lost world, ``died`` a dead process; ``task`` is an index."""
 
     success: Tensor
     returns: Tensor
     lengths: Tensor
     lost: Tensor
     died: Tensor
+    task: Tensor
 
 
 def _whole_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) -> _Wave:
@@ -237,6 +268,7 @@ def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) ->
     returns = torch.zeros(env.num_envs, device=env.device)
     lengths = torch.zeros(env.num_envs, dtype=torch.int64, device=env.device)
     lost, died = torch.zeros_like(running), torch.zeros_like(running)
+    task = torch.full_like(lengths, -1)
     while bool(running.any()):
         step = env.step(act(obs, generator))
         success |= running & step.success
@@ -244,7 +276,9 @@ def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) ->
         lengths += torch.where(running, step.num_exec, 0)
         lost |= running & step.lost
         died |= running & (step.metrics.get("worker_restarts", returns * 0.0) > 0)
+        if TASK in step.metrics:
+            task = torch.where(task < 0, step.metrics[TASK].long(), task)
         running &= ~(step.terminated | step.truncated)
         env.rest(~running)
         obs = step.obs
-    return _Wave(*(each.cpu() for each in (success, returns, lengths, lost, died)))
+    return _Wave(*(each.cpu() for each in (success, returns, lengths, lost, died, task)))

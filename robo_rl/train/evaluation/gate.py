@@ -74,6 +74,8 @@ def comparison_gate(
 ) -> Gate:
     """Return a gate that compares a policy with its reference on the same start states.
 
+    In an env of several tasks, no task may be shown to be worse.
+
     Args:
         name: Name of the gate.
         new: Evaluation of the policy under test.
@@ -85,6 +87,8 @@ def comparison_gate(
     answer = _ANSWERS[test.verdict]
     words = {"pass": "not worse" if margin else "better", "fail": "worse"}
     detail = f"{about}{words.get(answer, answer)}: {format_comparison(test, new.measure)}"
+    if worse := _worse_tasks(new, ref, margin):
+        return Gate(name=name, passed=False, detail=f"{detail}; {worse}")
     if answer != "cannot tell":
         return Gate(name=name, passed=answer == "pass", detail=detail, answer=answer)
     needed = _needed(new, ref, test)
@@ -97,6 +101,15 @@ def comparison_gate(
         episodes_needed=needed,
         setting=EPISODES,
     )
+
+
+def _worse_tasks(new: EvalResult, ref: EvalResult, margin: float) -> str:
+    """Return a clause about the tasks that are worse; empty without any."""
+    before, told = ref.by_task(), list[str]()
+    for name, after in new.by_task().items():
+        if name in before and (test := compare(after, before[name], margin)).verdict == "inferior":
+            told.append(f"task {name} worse: {format_comparison(test, new.measure)}")
+    return "; ".join(told)
 
 
 def _needed(new: EvalResult, ref: EvalResult, test: Comparison) -> int | None:

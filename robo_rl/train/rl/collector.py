@@ -21,6 +21,7 @@ from robo_rl.policy.chain import Chain, PreviousNoise
 from robo_rl.policy.correlation import zero_previous_noise
 from robo_rl.train.rl.action_jerk import Jerk
 from robo_rl.train.rl.episode_cohorts import Cohorts, EpisodeOutcomes
+from robo_rl.train.rl.task_sampler import TaskSampler
 
 
 class Collector:
@@ -30,9 +31,17 @@ class Collector:
         env: The env to step.
         generator: Source of the policy's noise.
         single_step: Whether each chain has one stochastic step (see ``draw_chain``).
+        by_failures: Whether new episodes favour the tasks that fail (see ``TaskSampler``).
     """
 
-    def __init__(self, env: ChunkEnv, generator: torch.Generator, *, single_step: bool) -> None:
+    def __init__(
+        self,
+        env: ChunkEnv,
+        generator: torch.Generator,
+        *,
+        single_step: bool,
+        by_failures: bool = False,
+    ) -> None:
         self.env, self.generator, self.single_step = env, generator, single_step
         self.env_steps = self.seed = 0
         self.obs: dict[str, Tensor] = {}
@@ -40,6 +49,7 @@ class Collector:
         self.previous_noise: PreviousNoise | None = None
         self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs, env.device)
         self.cohorts = Cohorts(env.num_envs, env.device)
+        self.tasks = TaskSampler.of(env.env, by_failures)
 
     def start(self, seed: int) -> None:
         """Start new episodes in all envs."""
@@ -61,7 +71,8 @@ class Collector:
             The rollout and its metrics. ``rew_per_step`` and its parts ``rew/…`` are means per env
             step. ``jerk`` is that of the executed actions (see ``Jerk``). ``invalid_decisions``
             counts decisions that training ignores. ``lost_…`` counts decisions in which an env
-            reports that it left something out. ``cohorts`` reports the episodes.
+            reports that it left something out. Where there are several tasks, ``episodes/<task>``
+            and ``successes/<task>`` count those that ended. ``cohorts`` reports the episodes.
         """
         builder, counts, earned = RolloutBuilder(), Sums(), Sums()
         self.previous_noise = self._past(policy)
@@ -75,6 +86,8 @@ class Collector:
             self.succeeded |= step.success
             over = step.terminated | step.truncated
             self.cohorts.record_step(step.rew_sum, self.succeeded, over, step.lost)
+            if self.tasks is not None:
+                self.tasks.record(step, self.succeeded, over)
             self.succeeded &= ~over
             self.jerk.update(act[:, : self.env.exec_horizon], step.num_exec, over)
             self.previous_noise = None if past is None else chain.as_previous(~over)
@@ -87,7 +100,8 @@ class Collector:
         steps = int(rollout.num_exec.sum())
         self.env_steps += steps
         means = {name: total / max(steps, 1) for name, total in earned.pop().items()}
-        return rollout, {**means, **counts.pop(), "jerk": self.jerk.pop_mean()}
+        by_task = self.tasks.finish_block() if self.tasks is not None else {}
+        return rollout, {**means, **counts.pop(), **by_task, "jerk": self.jerk.pop_mean()}
 
     def finish_block(self) -> EpisodeOutcomes:
         """Close the block of episodes; see ``Cohorts.finish_block``."""
@@ -127,6 +141,7 @@ class Collector:
             "cohorts": self.cohorts.state_dict(),
             "past": None if self.previous_noise is None else self.previous_noise._asdict(),
             "jerk": self.jerk.state_dict(),
+            **({} if self.tasks is None else {"tasks": self.tasks.state_dict()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -138,6 +153,8 @@ class Collector:
         self.env_steps, self.seed = state["env_steps"], state["seed"]
         self.succeeded = state["succeeded"].to(self.env.device)
         self.cohorts.load_state_dict(state["cohorts"])
+        if self.tasks is not None:
+            self.tasks.load_state_dict(state["tasks"])
         if state["env"] is None:
             self.start(derive("continue", self.seed, self.env_steps))
         else:

@@ -80,6 +80,7 @@ def make_collector(
     split: ShardPlan,
     *,
     sharded: bool = False,
+    by_failures: bool = False,
 ) -> Collector | ShardedCollector:
     """Build the collector for an algorithm.
 
@@ -89,13 +90,14 @@ def make_collector(
         algo: Algorithm, with its ``group_size`` and ``single_step``.
         num_envs: Number of envs over all shards.
         split: Shards of the run.
+        by_failures: Whether new episodes favour the tasks that fail.
         sharded: Whether the checkpoint has the state of a ``ShardedCollector``, even of one shard.
 
     Raises:
         ConfigError: The envs do not make whole groups, or the rollouts of several shards would
             differ in length.
     """
-    make = _maker(context, policy, algo, num_envs // split.total)
+    make = _maker(context, policy, algo, num_envs // split.total, by_failures)
     if split.total == 1 and not sharded:
         return make(make_generator("explore", context.seed, device=policy.device))
     return ShardedCollector(
@@ -105,7 +107,11 @@ def make_collector(
 
 
 def _maker(
-    context: Context, policy: DenoisingPolicy, algo: Algorithm, num_envs: int
+    context: Context,
+    policy: DenoisingPolicy,
+    algo: Algorithm,
+    num_envs: int,
+    by_failures: bool,
 ) -> Callable[[torch.Generator], Collector]:
     def make(generator: torch.Generator) -> Collector:
         env = ChunkEnv(
@@ -114,9 +120,9 @@ def _maker(
             exec_horizon=policy.exec_horizon,
             gamma=context.experiment.gamma,
         )
+        ways = {"single_step": algo.single_step, "by_failures": by_failures}
         if algo.group_size > 1:
-            size = algo.group_size
-            return GroupCollector(env, generator, single_step=algo.single_step, group_size=size)
-        return Collector(env, generator, single_step=algo.single_step)
+            return GroupCollector(env, generator, group_size=algo.group_size, **ways)
+        return Collector(env, generator, **ways)
 
     return make

@@ -30,16 +30,23 @@ class GroupCollector(Collector):
         generator: Source of the policy's noise.
         single_step: See ``Collector``.
         group_size: G.
+        by_failures: See ``Collector``.
 
     Raises:
         ConfigError: The envs do not make whole groups.
     """
 
     def __init__(
-        self, env: ChunkEnv, generator: torch.Generator, *, single_step: bool, group_size: int
+        self,
+        env: ChunkEnv,
+        generator: torch.Generator,
+        *,
+        single_step: bool,
+        group_size: int,
+        by_failures: bool = False,
     ) -> None:
         check_groups(group_size, env.num_envs)
-        super().__init__(env, generator, single_step=single_step)
+        super().__init__(env, generator, single_step=single_step, by_failures=by_failures)
         self.group_size, self.blocks = group_size, 0
         self._begin_count()
 

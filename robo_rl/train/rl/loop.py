@@ -41,6 +41,7 @@ from robo_rl.train.rl.loop_config import LoopConfig
 from robo_rl.train.rl.periodic_eval import PeriodicEval, probe_protocol
 from robo_rl.train.rl.shards import ShardPlan
 from robo_rl.train.rl.stopping import StoppingRule
+from robo_rl.train.rl.task_sampler import success_by_task
 
 ALGO_FILES = "replay"
 """Folder of the algorithm's own files in that of the stage."""
@@ -106,6 +107,7 @@ class Loop(Stateful):
             self.num_envs,
             self.parts,
             sharded=state is not None and "shards" in state["collector"],
+            by_failures=cfg.task_sampling == "failures",
         )
         self.log = (
             MetricsLogger(context.directory / "metrics.jsonl") if self.is_main_process else None
@@ -213,7 +215,7 @@ class Loop(Stateful):
         return {
             "step": self.algo.updates,
             "env_steps": self.collector.env_steps,
-            **stats,
+            **success_by_task(stats),
             **outcomes.metrics(),
             **metrics,
             "rollbacks": float(self.guard.rollbacks),

@@ -7,16 +7,16 @@ from typing import Annotated
 from pydantic import Field
 
 from robo_rl.algo.base import Algorithm
-from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.train.rl.collector_factory import NumEnvs
 from robo_rl.train.rl.exploration.exploring_policy import ExplorationConfig
 from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.periodic_eval import PeriodicEval
+from robo_rl.train.rl.task_sampler import TaskSampling
 
 
-class LoopConfig(ConfigModel):
+class LoopConfig(TaskSampling):
     """Budget, batch and parts of the online RL loop.
 
     ``num_envs`` may be ``auto`` (see ``collector_factory.count_envs``). ``decisions`` are chunks
@@ -27,6 +27,8 @@ class LoopConfig(ConfigModel):
     which include exploration noise, of the fewest latest updates with ``stop_episodes`` episodes in
     total. ``stop_confirm`` episodes without exploration must reach the threshold too; else training
     goes on for ten updates before they are evaluated again. Times of updates exclude them.
+
+    ``task_sampling`` draws the tasks of an env of several tasks (see ``TaskSampler``).
 
     ``exploration`` changes how the policy explores; the evaluated policy stays the same.
     ``running_obs_stats`` updates the normalisation of observations, for policies without

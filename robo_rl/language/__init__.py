@@ -1,0 +1,1 @@
+"""Instructions in words, as numbers that policies read."""

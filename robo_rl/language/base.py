@@ -1,0 +1,66 @@
+"""The interface of text encoders: sentences → one array each, an item of the observation.
+
+Texts are encoded outside the policy's network, once per sentence, so that training, an exported
+graph and a robot's computer read the same numbers. Shapes: n sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.spec import TensorSpec
+
+INSTRUCTION = "instruction"
+"""The item of the observation, and the goal of a task that selects its sentence."""
+
+
+class TextEncoder(Protocol):
+    """Encodes sentences. Construct it with its own ``Config`` model."""
+
+    spec: TensorSpec
+
+    def encode(self, sentences: Sequence[str]) -> NDArray[Any]:
+        """Return an array (n, *shape of the spec).
+
+        Raises:
+            ConfigError: A sentence is empty or too long.
+        """
+        ...
+
+
+def demand_words(sentences: Sequence[str]) -> None:
+    """Check that no sentence is empty.
+
+    Raises:
+        ConfigError: One is.
+    """
+    for sentence in sentences:
+        if not sentence.strip():
+            raise ConfigError(
+                "empty instruction", where=INSTRUCTION, expected="words", found=repr(sentence)
+            )
+
+
+def padded(rows: Sequence[Sequence[int]], length: int, sentences: Sequence[str]) -> NDArray[Any]:
+    """Return rows of ids as (n, length) int64, with -1 behind each row.
+
+    Raises:
+        ConfigError: A row is longer.
+    """
+    ids = np.full((len(rows), length), -1, dtype=np.int64)
+    for row, sentence, into in zip(rows, sentences, ids, strict=True):
+        if len(row) > length:
+            raise ConfigError(
+                "instruction is too long",
+                where=INSTRUCTION,
+                expected=f"at most {length} tokens",
+                found=f"{len(row)} in {sentence!r}",
+                hint="shorten it, or raise the limit of the text encoder and train anew",
+            )
+        into[: len(row)] = row
+    return ids

