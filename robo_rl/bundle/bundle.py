@@ -25,10 +25,12 @@ from robo_rl.bundle.manifest import (
     Manifest,
 )
 from robo_rl.bundle.session import PolicySession
+from robo_rl.bundle.text import text_encoder_of
 from robo_rl.core.atomic_files import staged_directory, write_file
 from robo_rl.core.checksummed_json import seal, unseal
 from robo_rl.core.errors import BundleError
 from robo_rl.core.spec import ActSpec, ObsSpec
+from robo_rl.language.base import TextEncoder
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MAX_MANIFEST_BYTES = 64 << 20
@@ -136,6 +138,14 @@ class Bundle:
             )
         contract = self.manifest.contract
         return PolicySession(self.read(file), contract, threads=threads, inpaint=inpaint)
+
+    def text_encoder(self) -> TextEncoder | None:
+        """Return the encoder of instructions; None if the policy reads none.
+
+        Raises:
+            ConfigError: The encoder cannot be built.
+        """
+        return text_encoder_of(self.manifest.contract, self.path)
 
     def check_contract(
         self,

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from robo_rl.core.spec import ActSpec, ObsSpec
 
-SCHEMA_VERSION = 3
-"""Version 2 adds ``inpainting``, version 3 ``world``; a bundle without either is written as 1."""
+SCHEMA_VERSION = 4
+"""Version 2 adds ``inpainting``, 3 ``world``, 4 ``contract.text_encoder``; each bundle has the
+version of what it holds."""
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "policy.onnx"
 INPAINT_FILE = "inpaint.onnx"
@@ -38,6 +39,7 @@ class Contract(_Record):
         horizon: Length H of the action chunk.
         exec_horizon: Number of executed actions per chunk, until the next query.
         num_steps: Denoising steps K of one query.
+        text_encoder: Settings of the encoder of instructions; empty if the policy reads none.
     """
 
     policy: str
@@ -49,6 +51,7 @@ class Contract(_Record):
     horizon: int
     exec_horizon: int
     num_steps: int
+    text_encoder: dict[str, JsonValue] = {}
 
     @property
     def execution_s(self) -> float:
@@ -194,7 +197,10 @@ class Manifest(_Record):
         Absent parts are left out, so that readers of older schemas can read the file.
         """
         absent = {name for name in ("inpainting", "world") if not getattr(self, name)}
-        return _finite(self.model_dump(exclude=absent))
+        tree = self.model_dump(exclude=absent)
+        if not self.contract.text_encoder:
+            del tree["contract"]["text_encoder"]
+        return _finite(tree)
 
 
 def _finite(value: Any) -> Any:

@@ -56,6 +56,7 @@ class BundleEvidence:
         evaluation: Stage or quantity → measured value.
         latency: Latency of further policies to compare with (``"teacher torch"``).
         world: Part → digest or version of the world of the evaluation.
+        files: Plain name → file that the contract's text encoder needs.
     """
 
     dataset: str
@@ -64,6 +65,7 @@ class BundleEvidence:
     evaluation: Mapping[str, MeasuredValue] = field(default_factory=dict[str, MeasuredValue])
     latency: Mapping[str, QueryLatency] = field(default_factory=dict[str, QueryLatency])
     world: Mapping[str, str] = field(default_factory=dict[str, str])
+    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
 
 
 def build_bundle(
@@ -111,7 +113,7 @@ def build_bundle(
         graphs[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
     gate = _judge(proofs, closed, graphs, contract)
     manifest = Manifest(
-        schema_version=SCHEMA_VERSION if evidence.world else 1 + inpaint,
+        schema_version=_schema_version(contract, evidence, inpaint=inpaint),
         contract=contract,
         normalizer=policy.normalizer.stats_hash,
         dataset=evidence.dataset,
@@ -125,7 +127,14 @@ def build_bundle(
         inpainting=proofs[INPAINTING].record if inpaint else None,
         world=dict(evidence.world),
     )
-    return Bundle.write(path, manifest, files)
+    return Bundle.write(path, manifest, {**files, **evidence.files})
+
+
+def _schema_version(contract: Contract, evidence: BundleEvidence, *, inpaint: bool) -> int:
+    """Return the oldest version that has all parts."""
+    if contract.text_encoder:
+        return SCHEMA_VERSION
+    return 3 if evidence.world else 1 + inpaint
 
 
 def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from robo_rl.bundle.manifest import GateRecord, Manifest, MeasuredValue, QueryLatency
 from robo_rl.bundle.session import PolicySession
+from robo_rl.bundle.text import portable
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import make_generator
@@ -23,6 +25,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
 from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report, Stage
 from robo_rl.train.pipeline.world_digest import world_of
 
@@ -80,11 +83,13 @@ class Export(Stage):
             graph = context.evaluate(acting, "bundle")
             return int(good_episodes(graph, result).sum()), len(graph.success)
 
+        contract = contract_of(policy, name=policy.family, **experiment.robot_and_task())
+        encoder, files = portable(_text_encoder(experiment) if policy.obs_spec.word_names else {})
         bundle = build_bundle(
             policy,
             context.directory / "bundle",
-            contract=contract_of(policy, name=policy.family, **experiment.robot_and_task()),
-            evidence=self._evidence(context, store, obs),
+            contract=contract.model_copy(update={"text_encoder": encoder}),
+            evidence=replace(self._evidence(context, store, obs), files=files),
             obs=obs,
             closed_loop=closed_loop,
             policy_score=(int(good_episodes(result, result).sum()), len(result.success)),
@@ -128,6 +133,12 @@ class Export(Stage):
             return {}
         teacher = load_policy(context.artifact("teacher"))
         return {"teacher": policy_latency(teacher, obs, calls=self.cfg.latency_calls)}
+
+
+def _text_encoder(experiment: Experiment) -> dict[str, Any]:
+    """Return the settings of the env's text encoder, its name among them."""
+    env = experiment.model_dump(mode="json")["env"]
+    return env.get("text_encoder") or env.get("env", {}).get("text_encoder") or {}
 
 
 def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor]:

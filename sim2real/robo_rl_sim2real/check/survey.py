@@ -118,7 +118,9 @@ def survey(
         warm_up_session(bundle, 0, inpaint=settings.chunks.uses_inpainting),
     )
     contract, inline = bundle.manifest.contract, settings.model_copy(update={"inference": "inline"})
-    runtime, wiring = build_runtime(inline, contract, query, clock.now_s)
+    runtime, wiring = build_runtime(
+        inline, contract, query, clock.now_s, encoder=bundle.text_encoder()
+    )
     inbox, transport = Inbox(), connect()
     darkroom = ImageWorker(wiring.preprocessors, inbox)
     try:

@@ -98,7 +98,10 @@ class Runtime:
             TransitionError: Not allowed now, see ``Lifecycle.activate``; or readings are stale or
                 implausible.
             SpecError: A reading does not fit.
+            RoboRlError: The policy reads an instruction, and there is none.
         """
+        if missing := self.parts.observer.missing_instruction(inbox):
+            raise RoboRlError(f"cannot activate: {missing}")
         self._begin(inbox, number, "activate", self.life.activate)
         self.parts.observer.reset_history()
         self.parts.teleop.release()

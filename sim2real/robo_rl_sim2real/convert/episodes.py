@@ -117,7 +117,7 @@ def _frames(
 ) -> Iterator[Frame | None]:
     """Yield the frame at the start of each period; None before all topics have arrived."""
     observer, inbox, eyes = wanted.observer(), Inbox(), wanted.preprocessors()
-    readings = bag.messages(observer.topics)
+    readings = bag.messages({**observer.topics, **observer.text_topics})
     coming = next(readings, None)
     for moment in moments:
         while coming is not None and coming.reading.stamp_s <= moment.at_s:

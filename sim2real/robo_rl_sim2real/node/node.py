@@ -77,6 +77,7 @@ class Node:
             now_s,
             sends=not dry_run,
             rivals=lambda: self.publishers.problem,
+            encoder=bundle.text_encoder(),
         )
         self.publishers = PublisherMonitor(transport, self.wiring.readings, settings.shared_topics)
         self.guard: MotionGuard = Unguarded()
@@ -198,7 +199,8 @@ class Node:
         transport.subscribe(settings.estop, MsgType.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
-            transport.subscribe(topic, kind, self._putter(topic, kind), SENSOR)
+            quality = LATCHED if kind is MsgType.TEXT else SENSOR
+            transport.subscribe(topic, kind, self._putter(topic, kind), quality)
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:

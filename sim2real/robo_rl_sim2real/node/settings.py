@@ -16,6 +16,7 @@ from robo_rl.bundle.manifest import Contract
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
+from robo_rl.language.base import TextEncoder
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
 from robo_rl_sim2real.control.commands.contract import CommandSpec, command_spec
 from robo_rl_sim2real.control.commands.limiter import check_computable
@@ -125,6 +126,7 @@ def build_runtime(
     *,
     sends: bool = True,
     rivals: Callable[[], str] = lambda: "",
+    encoder: TextEncoder | None = None,
 ) -> tuple[Runtime, Wiring]:
     """Return a runtime for a contract, and its topics.
 
@@ -135,6 +137,7 @@ def build_runtime(
         now_s: Monotonic clock.
         sends: Whether commands reach the robot.
         rivals: Returns the problem with the publishers of the readings; empty for none.
+        encoder: Encoder of the bundle's instructions; None builds that of the contract.
 
     Raises:
         BundleError: The bundle does not fit the robot.
@@ -143,7 +146,8 @@ def build_runtime(
             limiter is too slow for the rate.
     """
     robot: Robot = settings.robot.build()
-    found, observer = command_spec(contract, robot), Observer(contract, settings.observe)
+    found = command_spec(contract, robot)
+    observer = Observer(contract, settings.observe, encoder)
     measured = _measured(settings, robot, found)
     ways = make_command_topics(settings.command, robot, found.names, found.limits.dt_s)
     placed = position_indices(ways, len(found.names))
@@ -155,7 +159,8 @@ def build_runtime(
     )
     teleop = Teleop(settings.teleop, found.names, safety.limits, EePoseAxes.of(robot))
     shown = make_preprocessors(observer.specs, observer.sources, robot, settings.cameras)
-    readings = _readings({**observer.topics, **teleop.topics}, measured.topics)
+    heard = {**observer.topics, **observer.text_topics, **teleop.topics}
+    readings = _readings(heard, measured.topics)
     wiring = Wiring(
         {**readings, **_calibrations(shown)},
         ways,

@@ -12,13 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.bundle.manifest import Contract
+from robo_rl.bundle.text import text_encoder_of
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.images import Crop
 from robo_rl.core.spec import TensorSpec
 from robo_rl.core.suggestions import did_you_mean
+from robo_rl.language.base import TextEncoder
 from robo_rl_sim2real.messages.kinds import IMAGES, MsgType, TopicName
 from robo_rl_sim2real.messages.readings import Inbox, Values, select_by_name
+from robo_rl_sim2real.perception.spoken_text import SpokenText
 
 
 class Source(ConfigModel):
@@ -35,6 +38,7 @@ class Source(ConfigModel):
         camera_info: Topic of the camera's calibration, sensor_msgs/msg/CameraInfo, which is
             compared with the robot's; empty for no comparison.
         camera: Name of the robot's camera; empty if the topic is the robot's own.
+        text: For an instruction: the words that are in effect until the topic gives others.
     """
 
     topic: TopicName = ""
@@ -45,6 +49,7 @@ class Source(ConfigModel):
     camera_info: TopicName = ""
     """Topic of the ``CameraInfo``; empty for no check of the intrinsics."""
     camera: str = ""
+    text: str = ""
 
 
 class Frame(NamedTuple):
@@ -66,23 +71,49 @@ class Observer:
         contract: Contract of the policy.
         sources: Item → its source, for all items of the contract and all operands of differences.
             Others are left out, so that settings of a robot serve policies that see other items.
+        encoder: Encoder of instructions; None builds that of the contract.
 
     Raises:
-        ConfigError: An item has no source, or an operand of a difference is missing.
+        ConfigError: An item has no source, an operand of a difference is missing, or the text of a
+            source is empty or too long.
     """
 
-    def __init__(self, contract: Contract, sources: Mapping[str, Source]) -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        sources: Mapping[str, Source],
+        encoder: TextEncoder | None = None,
+    ) -> None:
         self.specs, self.sources = contract.obs.items, dict[str, Source]()
+        self._words = SpokenText(encoder or text_encoder_of(contract))
         self._frames: deque[Frame] = deque(maxlen=contract.obs_horizon)
         self._last = -2
         for name in self.specs:
             self._take(name, sources, "what the policy was trained on")
         self._check_kinds()
+        for source in self.sources.values():
+            if source.text:
+                self._words.encode(source.text)
 
     @property
     def topics(self) -> dict[str, MsgType]:
-        """Required topics and their interfaces."""
+        """Topics of measurements and their interfaces; they must stay fresh."""
+        return {topic: kind for topic, kind in self._heard().items() if kind is not MsgType.TEXT}
+
+    @property
+    def text_topics(self) -> dict[str, MsgType]:
+        """Topics of instructions, which are said once."""
+        return {topic: kind for topic, kind in self._heard().items() if kind is MsgType.TEXT}
+
+    def _heard(self) -> dict[str, MsgType]:
         return {source.topic: source.msg_type for source in self.sources.values() if source.topic}
+
+    def missing_instruction(self, inbox: Inbox) -> str:
+        """Return why there is no instruction yet; empty if there is one or none is needed."""
+        for source in self.sources.values():
+            if source.msg_type is MsgType.TEXT and not self._words.said(source, inbox):
+                return f"no instruction: publish one on '{source.topic}', or set observe.*.text"
+        return ""
 
     def read_frame(self, inbox: Inbox) -> Frame | None:
         """Return the present frame; None if a topic is silent so far.
@@ -91,6 +122,8 @@ class Observer:
             SpecError: A reading does not fit.
         """
         if any(inbox.get(topic) is None for topic in self.topics):
+            return None
+        if self.missing_instruction(inbox):
             return None
         items, stamps = dict[str, Values](), list[float]()
         for name, spec in self.specs.items():
@@ -126,6 +159,8 @@ class Observer:
                 what = " less ".join(f"'{item}'" for item in source.difference)
                 raise SpecError(f"obs '{name}', {what}", expected=one.shape, found=other.shape)
             return one - other
+        if source.msg_type is MsgType.TEXT:
+            return self._words.encode(self._words.said(source, inbox))
         reading = inbox.get(source.topic)
         assert reading is not None
         stamps.append(reading.stamp_s)
@@ -136,7 +171,7 @@ class Observer:
         return select_by_name(reading, field, spec.names, where)
 
     def _check_kinds(self) -> None:
-        kinds = self.topics
+        kinds = self._heard()
         for name, source in self.sources.items():
             if source.topic and source.msg_type is not kinds[source.topic]:
                 raise ConfigError(
@@ -161,7 +196,7 @@ class Observer:
                 f"observe: no source of '{name}', {wanted_by}",
                 hint=did_you_mean(name, sources),
             )
-        if source.difference is None and not source.topic:
+        if source.difference is None and not source.topic and not source.text:
             raise ConfigError(f"observe.{name}", expected="a topic, or difference", found="neither")
         self.sources[name] = source
         for item in source.difference or ():

@@ -17,7 +17,7 @@ from robo_rl.api.robot import Robot
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.kinds import MsgType, TopicName
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.base import SENSOR, Publisher, Transport
@@ -30,8 +30,19 @@ class _PendingImages(NamedTuple):
     at_s: float
 
 
+class SceneCamera(ConfigModel):
+    """A camera that belongs to the task's scene and not to the robot."""
+
+    topic: TopicName
+    """Topic of its images."""
+    width: int = Field(default=128, ge=8)
+    """Width of an image in pixels."""
+    height: int = Field(default=128, ge=8)
+    """Height of an image in pixels."""
+
+
 class SimCameras:
-    """Cameras of ``robot.yaml``, with their size and topics.
+    """Cameras of ``robot.yaml``, with their size and topics, and cameras of the scene.
 
     Args:
         cfg: See Config.
@@ -48,14 +59,20 @@ class SimCameras:
 
         names: tuple[str, ...] = ()
         """Names of the active cameras."""
+        scene: dict[str, SceneCamera] = Field(default_factory=dict)
+        """Name of a camera of the task's scene → its topic and size."""
         rate_hz: float = Field(default=20.0, gt=0.0)
         """Images per second, in Hz."""
 
     def __init__(self, cfg: Config, world: SimWorld, transport: Transport) -> None:
         self._world, self._period_s = world, 1.0 / cfg.rate_hz
         items = [_item(world.robot, name) for name in cfg.names]
+        items += [
+            CameraItem(name=name, obs=name, width=each.width, height=each.height)
+            for name, each in cfg.scene.items()
+        ]
         world.add_cameras(items)
-        topics = world.robot.topics.images
+        topics = {**world.robot.topics.images, **{n: c.topic for n, c in cfg.scene.items()}}
         self._publishers = {
             item.obs: transport.create_publisher(topics[item.name], MsgType.IMAGE, SENSOR)
             for item in items

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from pydantic import Field
 
+from robo_rl.api.task import Instructed
 from robo_rl.config.models import ConfigModel
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.messages.kinds import MsgType
@@ -53,6 +54,7 @@ class SimRobot:
             cameras: Active cameras of the robot.
             seed: Seed of episodes, noise and delays.
             control: Topic of requests.
+            instruction: Topic of what each episode asks for, in words, if the task says it.
             episode: Topic of outcomes.
         """
 
@@ -65,6 +67,7 @@ class SimRobot:
         seed: int = Field(default=0, ge=0)
         control: str = "/sim/control"
         episode: str = "/sim/episode"
+        instruction: str = "/policy/instruction"
 
     def __init__(
         self, cfg: Config, world: SimWorld, transport: Transport, clock: Clock | None = None
@@ -131,8 +134,15 @@ class SimRobot:
             for topic, name in poses.items()
         }
         cameras = self.cfg.cameras
-        self._cameras = SimCameras(cameras, self.world, transport) if cameras.names else None
+        self._cameras = (
+            SimCameras(cameras, self.world, transport) if cameras.names or cameras.scene else None
+        )
         self._episode = transport.create_publisher(self.cfg.episode, MsgType.TEXT, LATCHED)
+        self._words = (
+            transport.create_publisher(self.cfg.instruction, MsgType.TEXT, LATCHED)
+            if isinstance(self.world.task, Instructed)
+            else None
+        )
         transport.subscribe(self.cfg.control, MsgType.TEXT, self._request, COMMAND)
 
     def _measure(self, now_s: float) -> None:
@@ -164,6 +174,8 @@ class SimRobot:
         self.episode += 1
         self.world.reset(self.cfg.seed * 1_000_003 + self.episode)
         self.controllers.reset()
+        if self._words is not None:
+            self._words.send(Reading({"data": np.asarray(self.world.instruction)}, (), 0.0))
         self._tell()
 
     def _tell(self) -> None:

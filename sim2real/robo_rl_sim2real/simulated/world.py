@@ -15,12 +15,13 @@ from robo_rl.api.cameras import CameraItem, CameraSettings
 from robo_rl.api.env import Backend, SimView
 from robo_rl.api.renderer import Pending
 from robo_rl.api.robot import Robot
-from robo_rl.api.task import DeltaTask, Task
+from robo_rl.api.task import DeltaTask, Instructed, Task
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive
 from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.mujoco.task_check.check import check_on_backend
 from robo_rl.env.rendering.camera_set import CameraSet
+from robo_rl.language.base import INSTRUCTION
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Reading, Values
 
@@ -71,6 +72,13 @@ class SimWorld:
     def view(self) -> SimView:
         """The present state of the world."""
         return replace(self._backend.view(), goal=self._goal)
+
+    @property
+    def instruction(self) -> str:
+        """What this episode asks for, in words; empty for a task without instructions."""
+        if not isinstance(self.task, Instructed):
+            return ""
+        return self.task.sentences[int(self._goal[INSTRUCTION][0])]
 
     @property
     def episode_over(self) -> bool:

@@ -7,6 +7,7 @@ push, or to stay.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robo_rl import SimView
-    from robo_rl_tasks.coloured_table.task import ColouredTable
+    from robo_rl_tasks.arm import ArmTask
 
 
 class TableExpertConfig(PhasedExpertConfig, Sizes):
@@ -55,7 +56,9 @@ class TableExpert(PhasedExpert):
 
     Args:
         task: The demonstrated task.
-        cfg: Its settings.
+        look: Returns what the goals of a view are about.
+        cfg: Settings.
+        half_m: Half the edge of a cube.
         num_envs: B.
         generator: Source of the noise.
         noise: Noise level; best at 0, mostly failing at 1.
@@ -65,14 +68,16 @@ class TableExpert(PhasedExpert):
 
     def __init__(
         self,
-        task: ColouredTable,
+        task: ArmTask,
+        look: Callable[[SimView], skills.Scene],
         cfg: TableExpertConfig,
+        half_m: float,
         num_envs: int,
         generator: torch.Generator,
         noise: float,
     ) -> None:
         super().__init__(task, cfg, num_envs, generator, noise)
-        self._task, self._cfg = task, cfg
+        self._task, self._cfg, self._half_m, self._scene = task, cfg, half_m, look
 
     def _begin(self, view: SimView, ids: Tensor) -> None:
         super()._begin(view, ids)
@@ -91,14 +96,14 @@ class TableExpert(PhasedExpert):
         return torch.where(lets_go, self._task.gripper.open, self._task.gripper.closed)
 
     def _look(self, view: SimView) -> Seen:
-        scene = self._task.look(view)
+        scene = self._scene(view)
         quats = skills.cube_quats(view)
         quat = skills.named(quats, view.goal[GOAL][:, 1])
         cube = planar_pose(scene.cube, quat).float() + self._misjudged
         return Seen.of(scene.skill, cube, scene.pad.float(), scene.hand.float())
 
     def _waypoint(self, seen: Seen) -> Tensor:
-        return waypoint(seen, self._phase, self._hand_xy, self._cfg, self._task.cfg.cube_half_m)
+        return waypoint(seen, self._phase, self._hand_xy, self._cfg, self._half_m)
 
     @property
     def _hand_xy(self) -> Tensor:
@@ -128,7 +133,7 @@ class TableExpert(PhasedExpert):
         """Return whether a cube has left the fingers, or lies beside the line of the push."""
         import torch
 
-        apart = self._task.look(view)
+        apart = self._scene(view)
         dropped = distance(apart.hand, apart.cube) > self._cfg.drop_distance_m
         off_line = seen.aside() > self._cfg.aside_m
         lost = torch.where(seen.skill == PUSH, off_line | seen.ahead(), dropped)

