@@ -11,16 +11,32 @@ from robo_rl.cli.json_file import Json, write_json
 from robo_rl.cli.stages import format_rate
 
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Other settings of task and env."),
+]
+
+
 def run(
     path: Annotated[Path, typer.Argument(help="A stage's folder, or a bundle.")],
+    overrides: Overrides = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="As in the run if left out.")] = None,
     seed: Annotated[int | None, typer.Option(help="As in the run if left out.")] = None,
     json_file: Json = None,
 ) -> None:
-    """Evaluate with the evaluation protocol of the policy's own run."""
+    """Evaluate with the protocol of the policy's own run, in its world or in a variant of it."""
+    from robo_rl.config.compose import overlay, resolve_tree
     from robo_rl.train.pipeline.reevaluate import evaluate_path
 
-    result = evaluate_path(path, episodes=episodes, seed=seed)
-    numbers = result.report_numbers()[result.measure]
+    result = evaluate_path(
+        path,
+        episodes=episodes,
+        seed=seed,
+        world_changes=resolve_tree(overlay(overrides or [])).values,
+    )
+    found = result.report_numbers()
+    numbers = found[result.measure]
     typer.echo(f"{result.measure} {format_rate(numbers)}, protocol {numbers['protocol']}")
+    for name in result.by_task():
+        typer.echo(f"  {name} {format_rate(found[f'success/{name}'])}")
     write_json(json_file, numbers)

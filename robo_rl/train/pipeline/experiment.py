@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, cast
 
 import torch
@@ -21,9 +21,10 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.api.env import VecEnv
 from robo_rl.api.task import Task
-from robo_rl.config.models import ConfigModel, is_whole
+from robo_rl.config.models import ConfigModel, is_whole, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.device import check_device_name, find_device
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
@@ -132,10 +133,21 @@ class Experiment(ConfigModel):
         wanted = stages_until(self.stages, asked.get("until"))
         found = [] if asked.get("has_run") else find_problems(wanted, self.policy)
         told = [_problem(("stages", each.stage), each.problem) for each in found]
+        if not asked.get("has_run"):
+            told += [_problem(("stages", label), text) for label, text in self._unfit(wanted)]
         told += [_problem(("waive",), problem) for problem in self._idle_waivers()]
         if told:
             raise ValidationError.from_exception_data("stages", told)
         return self
+
+    def _unfit(
+        self, stages: Mapping[str, Component[StageTraits]]
+    ) -> Iterator[tuple[str, str]]:
+        for label, stage in stages.items():
+            try:
+                stage.cls.check_experiment(stage.cfg, self)
+            except ConfigError as error:
+                yield label, str(error)
 
     def _idle_waivers(self) -> Iterator[str]:
         for label in self.waive:
@@ -167,6 +179,23 @@ class Experiment(ConfigModel):
         robot = getattr(self.task.build(), "robot", None)
         return {"robot": "" if robot is None else robot.name, "task": self.task.name}
 
+    def with_world(self, changes: Mapping[str, Any]) -> Experiment:
+        """Return the experiment with other settings of its task and env.
+
+        Args:
+            changes: ``task`` and ``env`` → settings that replace those of the same name.
+
+        Raises:
+            ConfigError: Another part would change, or a setting does not fit.
+        """
+        if others := sorted({*changes} - {"task", "env"}):
+            expected = "settings of task or env"
+            raise ConfigError("a variant of the world", expected=expected, found=others)
+        tree = self.model_dump(mode="json")
+        for part, settings in changes.items():
+            tree[part] = _merged(tree.get(part) or {}, settings)
+        return validate(tree, Experiment, HAS_RUN)
+
     def world(self) -> dict[str, Any]:
         """Return the settings that define the world, for protocol hashes and bundles."""
         return self.model_dump(mode="json", include={"task", "env"})
@@ -179,6 +208,18 @@ def stages_until(
     labels = list(stages)
     end = labels.index(until) + 1 if until in labels else len(labels)
     return {label: stages[label] for label in labels[:end]}
+
+
+def _merged(below: Mapping[str, Any], above: Any) -> Any:
+    """Return nested settings with others over them."""
+    if not isinstance(above, Mapping):
+        return above
+    over = cast("Mapping[str, Any]", above)
+    return {**below, **{k: _merged(_as_mapping(below.get(k)), v) for k, v in over.items()}}
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _problem(place: tuple[str, ...], text: str) -> InitErrorDetails:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -21,7 +23,11 @@ from robo_rl.train.pipeline.world_digest import World, describe_changes, world_o
 
 
 def evaluate_path(
-    path: Path, *, episodes: int | None = None, seed: int | None = None
+    path: Path,
+    *,
+    episodes: int | None = None,
+    seed: int | None = None,
+    world_changes: Mapping[str, Any] | None = None,
 ) -> EvalResult:
     """Evaluate under the protocol of the run that made the policy, in the current world.
 
@@ -31,8 +37,10 @@ def evaluate_path(
         path: A stage's directory, or a bundle.
         episodes: Replaces the protocol's number of episodes; the hash changes with it.
         seed: Replaces the protocol's seed; the hash changes with it.
+        world_changes: Settings of ``task`` and ``env`` that differ from those of the run.
 
     Raises:
+        ConfigError: ``world_changes`` do not fit.
         CheckpointError: Neither a bundle nor a stage that made a policy.
         BundleError: The bundle is damaged, or made for another task or robot than is installed.
     """
@@ -40,6 +48,7 @@ def evaluate_path(
     if changed := describe_changes(world, world_of(experiment)):
         text = f"{path}: evaluated in another world than it was made in: {changed}"
         Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+    experiment = experiment.with_world(world_changes or {})
     changes = {"episodes": episodes, "seed": seed}
     protocol = experiment.eval.model_copy(
         update={name: value for name, value in changes.items() if value is not None}

@@ -55,6 +55,16 @@ class StageTraits:
         del cfg, policy
 
     @classmethod
+    def check_experiment(cls, cfg: Any, experiment: Any) -> None:
+        """Raise ConfigError for settings that do not fit the experiment.
+
+        Args:
+            cfg: The stage's own ``Config``.
+            experiment: The whole experiment.
+        """
+        del cfg, experiment
+
+    @classmethod
     def check_resources(cls, cfg: Any, policy: DenoisingPolicy, folder: Path) -> None:
         """Raise DeviceError for settings that need more memory or disk than the machine has.
 

@@ -81,7 +81,7 @@ class TaskSampler(Stateful):
 
     def finish_block(self) -> dict[str, float]:
         """Weigh the tasks anew; return the counts of the block by task."""
-        episodes, successes = self._new.cpu()
+        episodes, successes = self._new.cpu().clone()
         self._new.zero_()
         self.episodes = KEEP * self.episodes + episodes
         self.successes = KEEP * self.successes + successes

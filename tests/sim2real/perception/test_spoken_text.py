@@ -1,0 +1,93 @@
+"""A policy that reads an instruction: the latest words on a topic, or those of the settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_robot import Bench, contract
+
+from robo_rl.bundle.text import portable, text_encoder_of
+from robo_rl.core.errors import BundleError, ConfigError, RoboRlError
+from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.perception.observer import Observer, Source
+
+TOPIC = "/policy/instruction"
+ENCODER = {"name": "bytes", "max_bytes": 16}
+TEXT = TensorSpec(shape=(16,), dtype="int64", unit=TOKEN)
+
+
+def told(**fields) -> Source:
+    return Source(msg_type=MsgType.TEXT, **{"topic": TOPIC, **fields})
+
+
+def observer(source: Source) -> Observer:
+    own = contract()
+    spec = ObsSpec(items={**own.obs.items, "instruction": TEXT})
+    agreed = own.model_copy(update={"obs": spec, "text_encoder": ENCODER})
+    return Observer(agreed, {"pos": Source(topic="/joints", field="position"), "instruction": source})
+
+
+def inbox(*said: str) -> Inbox:
+    box = Inbox()
+    names = contract().act.names
+    box.put("/joints", Reading({"position": np.zeros(len(names))}, names, 1.0))
+    for number, text in enumerate(said):
+        box.put(TOPIC, Reading({"data": np.asarray(text)}, (), 2.0 + number))
+    return box
+
+
+def words(frame) -> str:
+    item = frame.items["instruction"]
+    return bytes(item[item >= 0].tolist()).decode()
+
+
+def test_the_latest_words_count_and_their_age_does_not():
+    eye = observer(told())
+    frame = eye.read_frame(inbox("lift it", "press it"))
+    assert frame is not None
+    assert words(frame) == "press it"
+    assert frame.stamp_s == 1.0  # that of the joints
+    assert eye.topics == {"/joints": MsgType.JOINT_STATES}
+    assert eye.text_topics == {TOPIC: MsgType.TEXT}
+
+
+def test_words_of_the_settings_hold_until_a_topic_gives_others():
+    eye = observer(told(text="wait"))
+    assert words(eye.read_frame(inbox())) == "wait"
+    assert words(eye.read_frame(inbox("lift it"))) == "lift it"
+    assert words(observer(told(topic="", text="wait")).read_frame(inbox("lift it"))) == "wait"
+
+
+def test_without_words_there_is_no_frame_and_it_says_why():
+    eye = observer(told())
+    assert eye.read_frame(inbox()) is None
+    assert TOPIC in eye.missing_instruction(inbox())
+    assert not eye.missing_instruction(inbox("lift it"))
+
+
+def test_words_that_do_not_fit_are_refused():
+    with pytest.raises(ConfigError, match="too long"):
+        observer(told(text="lift it as high as you can"))
+    with pytest.raises(ConfigError, match="empty"):
+        observer(told()).read_frame(inbox(" "))
+
+
+def test_a_tokenizer_travels_under_a_plain_name_and_needs_its_bundle(tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{}")
+    settings, files = portable({"name": "tokenizer", "file": str(tmp_path)})
+    assert settings["file"] == "tokenizer.json"
+    assert files == {"tokenizer.json": tmp_path / "tokenizer.json"}
+    agreed = contract().model_copy(update={"text_encoder": settings})
+    with pytest.raises(BundleError, match="in its bundle"):
+        text_encoder_of(agreed)
+    assert text_encoder_of(contract()) is None
+
+
+def test_a_robot_without_an_instruction_does_not_begin():
+    bench = Bench()
+    parts = bench.runtime.parts._replace(observer=observer(told()))
+    bench.runtime.parts = parts
+    with pytest.raises(RoboRlError, match="cannot activate: no instruction"):
+        bench.runtime.activate(inbox(), 0)
