@@ -10,7 +10,6 @@ import typer
 from robo_rl.cli.json_file import Json, write_json
 from robo_rl.cli.stages import format_rate
 
-
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="KEY=VALUE", help="Other settings of task and env."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 import torch
 
@@ -26,16 +28,17 @@ def words(row: torch.Tensor) -> str:
 def test_an_episode_keeps_its_instruction_and_the_next_one_has_its_own():
     """The successor of the last step belongs to the old episode, the observation to the new."""
     env = make(episode_s=0.2)  # four steps
+    sentences = cast("ColouredTable", env.task).sentences
     told = env.reset(0)["instruction"].clone()
     goals = env.view.goal["instruction"].clone()
-    assert [words(row) for row in told] == [env.task.sentences[i] for i in goals]
+    assert [words(row) for row in told] == [sentences[i] for i in goals]
     act = torch.zeros(6, env.act_spec.size)
     for number in range(4):
         step = env.step(act)
         assert torch.equal(step.next_obs["instruction"], told)
         if number < 3:
             assert torch.equal(step.obs["instruction"], told)
-    now = [env.task.sentences[i] for i in env.view.goal["instruction"]]
+    now = [sentences[i] for i in env.view.goal["instruction"]]
     assert [words(row) for row in step.obs["instruction"]] == now
     assert not torch.equal(step.obs["instruction"], told)
     env.close()

@@ -30,9 +30,14 @@ def folder(tmp_path):
     from transformers import BertConfig, BertModel
 
     tiny_tokenizer().save(str(tmp_path / "tokenizer.json"))
-    sizes = {"vocab_size": 16, "hidden_size": 8, "num_hidden_layers": 2}
-    rest = {"num_attention_heads": 2, "intermediate_size": 16}
-    BertModel(BertConfig(**sizes, **rest)).save_pretrained(tmp_path)
+    config = BertConfig(
+        vocab_size=16,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    BertModel(config).save_pretrained(tmp_path)
     return tmp_path
 
 

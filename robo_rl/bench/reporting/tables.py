@@ -31,6 +31,7 @@ def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[T
     """
     found = [
         _by_task(summary, report),
+        _parts(summary),
         _improved(summary),
         _gates(summary),
         _times(summary, report),
@@ -73,6 +74,21 @@ def _by_task(summary: Numbers, report: ReportConfig) -> Table:
         for task, method, each in _pairs(summary)
     ]
     return Table("Every task", header, rows)
+
+
+def _parts(summary: Numbers) -> Table:
+    """Return success by task of a multi-task env, and by variant of the world."""
+    header = ("task", "method", "stage", "variant", "part", "seeds", "episodes", "success")
+    rows = [
+        (
+            *(task, method, part["stage"], part["variant"] or NOTHING, part["task"] or "all"),
+            *(str(part["seeds"]), str(part["episodes"]), percent(part["success"])),
+            f"[{percent(part['low'])}, {percent(part['high'])}]",
+        )
+        for task, method, each in _pairs(summary)
+        for part in each["parts"]
+    ]
+    return Table("Success by part and variant", (*header, "95 % interval"), rows)
 
 
 def _times(summary: Numbers, report: ReportConfig) -> Table:

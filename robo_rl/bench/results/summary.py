@@ -12,11 +12,12 @@ from typing import NamedTuple
 from robo_rl.bench.results.averages import Numbers, averages, select_seeds
 from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.gate_outcomes import collect_gate_outcomes, group_by_method
-from robo_rl.bench.results.provenance import run_provenance, versions
+from robo_rl.bench.results.origin.provenance import run_provenance, versions
+from robo_rl.bench.results.origin.world_mismatch import world_mismatches
+from robo_rl.bench.results.parts import parts
 from robo_rl.bench.results.scores import Scores, score
 from robo_rl.bench.results.sequential_verdicts import verdicts
 from robo_rl.bench.results.time_to_threshold import median_times, time_ratio
-from robo_rl.bench.results.world_mismatch import world_mismatches
 from robo_rl.bench.suite.former_defaults import former_defaults
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Suite
@@ -47,8 +48,8 @@ def summarise(
         whole: The whole suite; None if ``suite`` is whole.
 
     Returns:
-        Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
-        median, and ``ratios`` with their pairs; ``gates``, and ``improved``, the same by method;
+        Method → numbers over all tasks; ``tasks``: task → method → numbers, with ``parts``; name of
+        a ratio → median, and ``ratios`` with their pairs; ``gates``, and ``improved`` by method;
         ``sequential`` verdicts. ``missing``, ``stale`` (other settings, left out) and ``unscored``
         list cells. ``other_world`` maps left-out cells to differences from the newest cell's world.
         ``former_defaults`` maps values of options that cells lack, and whose defaults describe
@@ -132,6 +133,7 @@ def _task(suite: Suite, kept: Mapping[CellKey, CellRecord], task: str) -> Number
             scores = Scores([task], own, suite.report)
             chosen = select_seeds(own, scores.seeds)
             found[method] = averages(suite.report, scores, own) | median_times(suite.report, chosen)
+            found[method] |= {"parts": parts(own)}
     return found
 
 

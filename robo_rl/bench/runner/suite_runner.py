@@ -11,6 +11,7 @@ from typing import Any
 from robo_rl.bench.reporting.table import Table
 from robo_rl.bench.reporting.tables import tables
 from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.origin.world_mismatch import world_mismatches
 from robo_rl.bench.results.pilot_choices import PilotChoices, choose_settings, with_choices
 from robo_rl.bench.results.run_conditions import RunConditions, describe_machine
 from robo_rl.bench.results.store import Results
@@ -20,7 +21,6 @@ from robo_rl.bench.results.summary import (
     summarise,
     with_current_settings,
 )
-from robo_rl.bench.results.world_mismatch import world_mismatches
 from robo_rl.bench.runner.console import ProgressDisplay
 from robo_rl.bench.runner.eta import EtaEstimator
 from robo_rl.bench.runner.run_tasks import RunTask, run_tasks

@@ -140,9 +140,7 @@ class Experiment(ConfigModel):
             raise ValidationError.from_exception_data("stages", told)
         return self
 
-    def _unfit(
-        self, stages: Mapping[str, Component[StageTraits]]
-    ) -> Iterator[tuple[str, str]]:
+    def _unfit(self, stages: Mapping[str, Component[StageTraits]]) -> Iterator[tuple[str, str]]:
         for label, stage in stages.items():
             try:
                 stage.cls.check_experiment(stage.cfg, self)

@@ -26,7 +26,8 @@ def observer(source: Source) -> Observer:
     own = contract()
     spec = ObsSpec(items={**own.obs.items, "instruction": TEXT})
     agreed = own.model_copy(update={"obs": spec, "text_encoder": ENCODER})
-    return Observer(agreed, {"pos": Source(topic="/joints", field="position"), "instruction": source})
+    joints = Source(topic="/joints", field="position")
+    return Observer(agreed, {"pos": joints, "instruction": source})
 
 
 def inbox(*said: str) -> Inbox:

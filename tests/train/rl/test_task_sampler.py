@@ -13,7 +13,7 @@ from robo_rl.train.rl.task_sampler import FLOOR, TaskSampler, success_by_task
 
 class _Env:
     num_envs, device = 4, torch.device("cpu")
-    task_names = ("easy", "hard")
+    task_names: tuple[str, ...] = ("easy", "hard")
 
     def __init__(self) -> None:
         self.weights: torch.Tensor | None = None

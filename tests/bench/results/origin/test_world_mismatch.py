@@ -7,7 +7,7 @@ from typing import Any
 from small_suites import kept
 
 from robo_rl.bench.results.cell_record import CellRecord
-from robo_rl.bench.results.world_mismatch import world_mismatches
+from robo_rl.bench.results.origin.world_mismatch import world_mismatches
 from robo_rl.bench.suite.suite import CellKey
 
 WORLD = {"robot": "a", "scene": "b", "task settings": "c", "env settings": "d"}

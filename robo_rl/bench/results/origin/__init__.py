@@ -1,0 +1,1 @@
+"""Where kept cells come from: commits, machines, sittings, and the world they ran in."""
