@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LIGHT = ("core", "config", "stats", "bundle", "api")
+LIGHT = ("core", "config", "stats", "language", "bundle", "api")
 ON_DEMAND = {"robo_rl.api.robot_mjcf"}  # imported by Robot.spec when it is called
 
 

@@ -22,7 +22,7 @@ from robo_rl.train.checkpoint.classifiers import save_success
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report
 from robo_rl.train.stages import relabel as label
-from robo_rl.train.stages.relabel import Relabel
+from robo_rl.train.stages.data.relabel import Relabel
 from robo_rl.world.success import SuccessClassifier
 
 

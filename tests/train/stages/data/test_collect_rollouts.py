@@ -22,7 +22,7 @@ from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.stages.collect_rollouts import CollectRollouts
+from robo_rl.train.stages.data.collect_rollouts import CollectRollouts
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(1,))})
 ACT = ActSpec(shape=(1,), rate_hz=20.0, low=(-1.0,), high=(1.0,))

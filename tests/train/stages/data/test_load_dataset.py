@@ -12,7 +12,7 @@ from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.train.stages.load_dataset import LoadDataset
+from robo_rl.train.stages.data.load_dataset import LoadDataset
 
 
 def context(act_spec: ActSpec = ACT, obs_spec: ObsSpec = OBS) -> Any:

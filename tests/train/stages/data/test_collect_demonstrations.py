@@ -18,7 +18,7 @@ from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.stages.collect_demonstrations import CollectDemonstrations
+from robo_rl.train.stages.data.collect_demonstrations import CollectDemonstrations
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(1,))})
 ACT = ActSpec(shape=(1,), rate_hz=20.0)

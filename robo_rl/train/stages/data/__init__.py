@@ -1,0 +1,1 @@
+"""Stages that make or take in datasets."""
