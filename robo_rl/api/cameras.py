@@ -6,17 +6,14 @@ Images are (3, height, width) uint8 in the order red, green, blue; the first row
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import (
     Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
-from robo_rl.config.models import ConfigModel, is_whole
+from robo_rl.config.models import ConfigModel, OmitsDefaults
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 
@@ -105,7 +102,7 @@ class CameraItem(ConfigModel):
         return TensorSpec(shape=(3, self.height, self.width), dtype="uint8")
 
 
-class FixedCameras(ConfigModel):
+class FixedCameras(OmitsDefaults):
     """Cameras of an env whose worlds look alike, without randomisation.
 
     Args:
@@ -114,13 +111,7 @@ class FixedCameras(ConfigModel):
 
     cameras: tuple[CameraItem, ...] = ()
 
-    @model_serializer(mode="wrap")
-    def _as_before_cameras(
-        self, dump: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        """Omit an empty list, so that configs without cameras keep their hashes."""
-        kept = is_whole(info) or self.cameras
-        return {k: v for k, v in dump(self).items() if k != "cameras" or kept}
+    omitted: ClassVar[tuple[str, ...]] = ("cameras",)
 
     @property
     def views(self) -> tuple[CameraView, ...]:
@@ -154,7 +145,7 @@ class RenderConfig(ConfigModel):
     start_timeout_s: float = Field(default=60.0, gt=0.0)
 
 
-class CameraSettings(ConfigModel):
+class CameraSettings(OmitsDefaults):
     """Camera settings of an env.
 
     Args:
@@ -173,20 +164,7 @@ class CameraSettings(ConfigModel):
             raise ValueError("lights: no camera sees them; give cameras, too")
         return self
 
-    @model_serializer(mode="wrap")
-    def _as_before_cameras(
-        self, dump: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        """Omit fields at their defaults, so that configs without cameras keep their hashes."""
-        if is_whole(info):
-            return dump(self)
-        default = self.omitted_defaults()
-        unused = {name for name, value in default.items() if getattr(self, name) == value}
-        return {name: value for name, value in dump(self).items() if name not in unused}
-
-    def omitted_defaults(self) -> dict[str, Any]:
-        """Return name → default of the fields that are omitted at it."""
-        return {"cameras": (), "lights": LightJitter(), "rendering": RenderConfig()}
+    omitted: ClassVar[tuple[str, ...]] = ("cameras", "lights", "rendering")
 
 
 def with_images(spec: ObsSpec, cameras: Iterable[CameraItem]) -> ObsSpec:

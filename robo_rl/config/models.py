@@ -13,9 +13,16 @@ import json
 import math
 import types
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, SerializationInfo, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 from pydantic_core import ErrorDetails, to_jsonable_python
 
 from robo_rl.config.compose import ConfigTree, KeyPath, compose
@@ -29,6 +36,7 @@ __all__ = [
     "ConfigModel",
     "ConfigTree",
     "NestedError",
+    "OmitsDefaults",
     "available_configs",
     "compose",
     "default_search",
@@ -54,6 +62,28 @@ class ConfigModel(BaseModel):
         use_attribute_docstrings=True,
         protected_namespaces=(),
     )
+
+
+class OmitsDefaults(ConfigModel):
+    """Base of configs whose newer fields are left out of a dump at their default.
+
+    Configs that do not use such a field keep the hashes that they had before it. ``omitted`` names
+    the fields; a subclass adds its own to those of its bases. A dump with ``dump_whole`` has all.
+    """
+
+    omitted: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = handler(self)
+        if is_whole(info):
+            return body
+        kind = type(self)
+        names = {name for base in kind.__mro__ for name in base.__dict__.get("omitted", ())}
+        usual = {name for name in names if getattr(self, name) == kind.model_fields[name].default}
+        return {name: value for name, value in body.items() if name not in usual}
 
 
 class NestedError(ValueError):

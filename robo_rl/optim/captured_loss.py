@@ -10,18 +10,18 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import torch
-from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 from torch import Tensor, nn
 
-from robo_rl.config.models import ConfigModel, is_whole
+from robo_rl.config.models import OmitsDefaults
 
 _Loss = TypeVar("_Loss", bound=tuple[Any, ...])
 
 
-class CaptureConfig(ConfigModel):
+class CaptureConfig(OmitsDefaults):
     """Whether minibatches run as CUDA graphs.
 
     The numbers are those of the same kernels without a graph. Memory rises by the activations and
@@ -31,14 +31,7 @@ class CaptureConfig(ConfigModel):
     cuda_graphs: bool = Field(default=False)
     """Whether a minibatch's loss and gradient run as CUDA graphs; without effect on a CPU."""
 
-    @model_serializer(mode="wrap")
-    def _without_the_default(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        """Leave out the default, because graphs do not change a result and configs keep hashes."""
-        body: dict[str, Any] = handler(self)
-        kept = is_whole(info)
-        return {k: v for k, v in body.items() if kept or (k, v) != ("cuda_graphs", False)}
+    omitted: ClassVar[tuple[str, ...]] = ("cuda_graphs",)
 
 
 class CapturedLoss(Generic[_Loss]):

@@ -59,9 +59,7 @@ class SimEnvConfig(CameraSettings):
     randomize: tuple[RandomizeTerm, ...] = ()
     text_encoder: Annotated[Component[TextEncoder], component("text_encoders")] | None = None
 
-    def omitted_defaults(self) -> dict[str, Any]:
-        """See ``CameraSettings``."""
-        return {**super().omitted_defaults(), "text_encoder": None}
+    omitted: ClassVar[tuple[str, ...]] = ("text_encoder",)
 
 
 @runtime_checkable

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
-    model_serializer,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.api.env import VecEnv
 from robo_rl.api.task import Task
-from robo_rl.config.models import ConfigModel, is_whole, validate
+from robo_rl.config.models import ConfigModel, OmitsDefaults, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.device import check_device_name, find_device
 from robo_rl.core.errors import ConfigError
@@ -78,7 +75,7 @@ class Launch(ConfigModel):
         return self
 
 
-class Experiment(ConfigModel):
+class Experiment(OmitsDefaults):
     """A staged experiment, the input of ``robo-rl run``.
 
     ``stages`` run in the order in which they are written. A stage that occurs twice has a label and
@@ -110,13 +107,7 @@ class Experiment(ConfigModel):
     launch: Launch = Launch()
     """Processes that train together."""
 
-    @model_serializer(mode="wrap")
-    def _without_the_usual_device(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        """Leave out the default device, so that older configs keep their hashes."""
-        body: dict[str, Any] = handler(self)
-        return {k: v for k, v in body.items() if is_whole(info) or (k, v) != ("device", "auto")}
+    omitted: ClassVar[tuple[str, ...]] = ("device",)
 
     @property
     def place(self) -> torch.device:

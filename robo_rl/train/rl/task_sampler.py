@@ -9,14 +9,13 @@ Shapes: B envs, N tasks.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from pydantic import SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor
 
 from robo_rl.api.env import TASK, MultiTask, VecEnv, task_names
-from robo_rl.config.models import ConfigModel, is_whole
+from robo_rl.config.models import OmitsDefaults
 from robo_rl.core.stateful import Stateful
 from robo_rl.env.chunk_env import ChunkStep
 
@@ -27,20 +26,13 @@ FLOOR = 0.1
 """Added to the failure rate of a task."""
 
 
-class TaskSampling(ConfigModel):
+class TaskSampling(OmitsDefaults):
     """How the tasks of new episodes are drawn."""
 
     task_sampling: Literal["even", "failures"] = "even"
     """``even``, or in proportion to the ``failures`` of each task plus 10 %."""
 
-    @model_serializer(mode="wrap")
-    def _without_the_default(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        """Leave out the default, so that configs of one task keep their hashes."""
-        body: dict[str, Any] = handler(self)
-        kept = is_whole(info)
-        return {k: v for k, v in body.items() if kept or (k, v) != ("task_sampling", "even")}
+    omitted: ClassVar[tuple[str, ...]] = ("task_sampling",)
 
 
 class TaskSampler(Stateful):

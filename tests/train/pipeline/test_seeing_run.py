@@ -21,7 +21,7 @@ from robo_rl.data.rollout import Rollout
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.spec_checks import check_same_specs
 from robo_rl.train.pipeline.run import run_experiment
-from robo_rl.train.stages import collect_demonstrations
+from robo_rl.train.stages.data import collect_demonstrations
 
 SEES = ["joint_pos", "goal_pos", "front_rgb"]
 CAMERA = {"name": "front", "width": 36, "height": 36}

@@ -21,7 +21,7 @@ from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.classifiers import save_success
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report
-from robo_rl.train.stages import relabel as label
+from robo_rl.train.stages.data import relabel as label
 from robo_rl.train.stages.data.relabel import Relabel
 from robo_rl.world.success import SuccessClassifier
 
