@@ -6,9 +6,10 @@ every layer of its prefix. Trees are tuples of tensors or trees, named tuples am
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
+import torch
 from torch import Tensor
 
 Embedding: TypeAlias = Any
@@ -23,6 +24,15 @@ def select_rows(embedding: Embedding, rows: Tensor) -> Embedding:
 def repeat_rows(embedding: Embedding, times: int) -> Embedding:
     """Return an embedding with each row repeated, next to each other."""
     return embedding if times == 1 else _map(lambda t: t.repeat_interleave(times, dim=0), embedding)
+
+
+def join_rows(parts: Sequence[Embedding]) -> Embedding:
+    """Return embeddings with the same structure, one below the other."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    joined = [join_rows(each) for each in zip(*parts, strict=True)]
+    return type(first)(*joined) if hasattr(first, "_fields") else tuple(joined)
 
 
 def _map(change: Callable[[Tensor], Tensor], embedding: Embedding) -> Embedding:

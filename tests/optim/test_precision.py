@@ -10,8 +10,8 @@ from small_blocks import ROWS, acted
 from small_policies import make_policy
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel
 from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_kernel
 from robo_rl.algo.ppo.ratio_units import RatioMode, make_units
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import copy_exploration
+from robo_rl.algo.ppo.batch.actor_batch import copy_exploration
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.embedding import repeat_rows

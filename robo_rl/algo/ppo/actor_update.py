@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.on_policy import ActorUpdate
-from robo_rl.algo.ppo.actor_batch import copy_exploration
+from robo_rl.algo.ppo.batch.actor_batch import copy_exploration
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
 from robo_rl.algo.ppo.ratio_units import RatioMode
@@ -112,6 +112,8 @@ class PpoActor(ActorUpdate):
         self.cfg, self.policy, self.generator = cfg, policy, generator
         if cfg.regularization.needs_reference and policy.reference_net is None:
             policy.freeze_reference()
+        if cfg.freeze_encoder:
+            policy.net.encoder.requires_grad_(False)
         params = (p for p in policy.parameters() if p.requires_grad)
         self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
         self.rate = AdaptiveLr(self.optimizer, cfg.lr_min, cfg.lr_max)

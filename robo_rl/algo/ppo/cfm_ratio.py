@@ -18,7 +18,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch, embed_units, slices, unit_sums
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, embed_units, slices, unit_sums
 from robo_rl.algo.ppo.likelihood_ratio import LogRatios, k3
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.config.models import ConfigModel

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import (
+from robo_rl.algo.ppo.batch.actor_batch import (
     ActorBatch,
     KernelTable,
     log_prob_of_all,

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_sums
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_sums
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.policy.chain import Kernel
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import (
+from robo_rl.algo.ppo.batch.actor_batch import (
     ActorBatch,
     KernelTable,
     copy_exploration,
@@ -131,7 +131,7 @@ def _chains(base: DenoisingPolicy, data: ActorBatch, generator: torch.Generator)
     """Sample a chain of the reference for every decision: (N, K+1, H, A)."""
     parts = [
         base.sample(
-            {name: o[start : start + ROWS_AT_ONCE] for name, o in data.obs.items()}, generator
+            {name: o[start : start + ROWS_AT_ONCE] for name, o in data.obs.items.items()}, generator
         ).x
         for start in range(0, len(data.x), ROWS_AT_ONCE)
     ]

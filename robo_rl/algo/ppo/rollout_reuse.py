@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch, log_prob_of_all
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, log_prob_of_all
 from robo_rl.algo.ppo.ratio_units import RatioMode, make_units
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.stateful import Stateful

@@ -113,10 +113,9 @@ class TableExpert(PhasedExpert):
         """Return the yaw (B,) to turn to, and the turn (B,) after which a hand does the same."""
         import torch
 
-        push = torch.atan2(seen.push[:, 1], seen.push[:, 0])
         lifts = (seen.skill == LIFT) & (self._phase <= DOWN)
-        yaw = torch.where(seen.skill == PUSH, push, torch.where(lifts, seen.cube[:, 2], self._yaw))
-        return yaw, torch.where(seen.skill == PUSH, math.pi, math.pi / 2)
+        yaw = torch.where(lifts, seen.cube[:, 2], self._yaw)
+        return yaw, torch.where(lifts, math.pi / 2, 2 * math.pi)
 
     def _switch(self, view: SimView, seen: Seen) -> None:
         """Advance where the phase is done; return to the first phase where the cube is lost."""

@@ -42,7 +42,7 @@ class ColouredTableConfig(TabletopConfig):
     sentences: Split = "train"
     instruction: Literal["right", "wrong"] = "right"
     cube_half_m: float = Field(default=0.02, gt=0)
-    episode_s: float = Field(default=6.0, gt=0)
+    episode_s: float = Field(default=7.0, gt=0)
     """Time limit."""
     expert: TableExpertConfig = TableExpertConfig()
 

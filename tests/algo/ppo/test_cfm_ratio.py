@@ -8,7 +8,8 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch
+from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood
 from robo_rl.core.errors import ConfigError
 
@@ -26,7 +27,9 @@ def acted(policy, horizon=2) -> ActorBatch:
     with torch.no_grad():
         chain = policy.sample(obs, torch.Generator().manual_seed(1))
     executed = (torch.arange(policy.horizon) < horizon)[None, :, None].expand(ROWS, -1, 1)
-    return ActorBatch(obs, chain.x, chain.log_prob.sum(dim=(2, 3)), torch.zeros(ROWS), executed)
+    return ActorBatch(
+        EncodedObs(obs), chain.x, chain.log_prob.sum(dim=(2, 3)), torch.zeros(ROWS), executed
+    )
 
 
 def likelihood(policy, data: ActorBatch, **fields) -> CfmLikelihood:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from small_blocks import ROWS, acted
 from small_policies import make_policy
 
-from robo_rl.algo.ppo.actor_batch import unit_kernel, unit_sums
+from robo_rl.algo.ppo.batch.actor_batch import unit_kernel, unit_sums
 from robo_rl.algo.ppo.likelihood_ratio import LogRatios, k3
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.regularizers import RegularizationConfig

@@ -11,7 +11,7 @@ from small_policies import make_policy
 from torch import Tensor, nn
 
 from robo_rl.algo.advantages.critic_advantages import GaeEstimator
-from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel, unit_log_prob
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_kernel, unit_log_prob
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units

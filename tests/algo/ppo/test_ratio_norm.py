@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch
+from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_norm import guard_log_ratio
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.policy.chain import Kernel
@@ -21,7 +22,7 @@ def log_ratios(gap: Tensor, stds: list[float], draws: int, generator) -> tuple[T
     x = old.sample(generator)
     raw = (new.log_prob(x) - old.log_prob(x)).sum(dim=(1, 2)).view(draws, steps)
     executed = torch.ones(draws, gap.shape[0], 1, dtype=torch.bool)
-    data = ActorBatch({}, mean, raw, raw[:, 0], executed)
+    data = ActorBatch(EncodedObs({}), mean, raw, raw[:, 0], executed)
     units = Units(torch.arange(draws), torch.arange(steps).expand(draws, -1))
     return raw, guard_log_ratio(raw, old, new, data, units)
 
@@ -31,7 +32,7 @@ def test_one_draw_by_hand():
     shape = torch.zeros(1, 1, 1, dtype=torch.float64)
     old, new = Kernel(shape, shape + 0.5), Kernel(shape + 0.1, shape + 0.5)
     raw = (new.log_prob(shape + 0.3) - old.log_prob(shape + 0.3)).view(1, 1)
-    data = ActorBatch({}, shape, raw, raw, torch.ones(1, 1, 1, dtype=torch.bool))
+    data = ActorBatch(EncodedObs({}), shape, raw, raw, torch.ones(1, 1, 1, dtype=torch.bool))
     units = Units(torch.tensor([0]), torch.tensor([[0]]))
     assert float(raw) == pytest.approx(0.1)
     assert float(guard_log_ratio(raw, old, new, data, units)) == pytest.approx((0.1 + 0.02) * 0.5)
@@ -59,7 +60,7 @@ def test_only_executed_actions_count():
     shape = torch.zeros(1, 2, 1, dtype=torch.float64)
     old, new = Kernel(shape, shape + 0.5), Kernel(shape + 0.1, shape + 0.5)
     executed = torch.tensor([True, False]).view(1, 2, 1)
-    data = ActorBatch({}, shape, shape, shape, executed)
+    data = ActorBatch(EncodedObs({}), shape, shape, shape, executed)
     units = Units(torch.tensor([0]), torch.tensor([[0]]))
     zero = torch.zeros(1, 1, dtype=torch.float64)
     assert float(guard_log_ratio(zero, old, new, data, units)) == pytest.approx(0.02 * 0.5)
@@ -72,7 +73,7 @@ def test_learnt_noise_leaves_the_mean_at_zero(generator):
     x = old.sample(generator)
     raw = (new.log_prob(x) - old.log_prob(x)).sum(dim=(1, 2))[:, None]
     executed = torch.ones(len(shape), 1, 1, dtype=torch.bool)
-    data = ActorBatch({}, shape, raw, raw[:, 0], executed)
+    data = ActorBatch(EncodedObs({}), shape, raw, raw[:, 0], executed)
     units = Units(torch.arange(len(shape)), torch.zeros(len(shape), 1, dtype=torch.int64))
     assert float(guard_log_ratio(raw, old, new, data, units).mean()) == pytest.approx(0.0, abs=2e-3)
     assert float(raw.mean()) < -0.05

@@ -9,7 +9,8 @@ import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_kernel
+from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.algo.ppo.regularizers import RegularizationConfig, Regularizer, unit_kl
 from robo_rl.policy.chain import Kernel
@@ -20,7 +21,7 @@ ROWS = 64
 def one_unit(steps: int, horizon: int, executed: int) -> tuple[ActorBatch, Units]:
     mask = (torch.arange(horizon) < executed)[None, :, None]
     none = torch.zeros(1)
-    return ActorBatch({}, none, none, none, mask), Units(
+    return ActorBatch(EncodedObs({}), none, none, none, mask), Units(
         torch.tensor([0]), torch.arange(steps)[None]
     )
 
@@ -84,7 +85,7 @@ def anchored(cfg: RegularizationConfig, finetune_steps: int = 0):
         chain = policy.sample(obs, torch.Generator().manual_seed(1))
     executed = torch.ones(ROWS, policy.horizon, 1, dtype=torch.bool)
     scores = chain.log_prob.sum(dim=(2, 3))
-    data = ActorBatch(obs, chain.x, scores, torch.zeros(ROWS), executed)
+    data = ActorBatch(EncodedObs(obs), chain.x, scores, torch.zeros(ROWS), executed)
     steps = policy.trainable_steps.nonzero().flatten()
     units = make_units(RatioMode.JOINT, ROWS, steps, None)
     generator = torch.Generator().manual_seed(2)
@@ -165,7 +166,7 @@ def test_annealed_noise_is_the_bases_too():
     with torch.no_grad():
         chain = policy.sample(obs, torch.Generator().manual_seed(1))
     executed = torch.ones(ROWS, policy.horizon, 1, dtype=torch.bool)
-    data = ActorBatch(obs, chain.x, chain.log_prob, torch.zeros(ROWS), executed)
+    data = ActorBatch(EncodedObs(obs), chain.x, chain.log_prob, torch.zeros(ROWS), executed)
     units = make_units(RatioMode.JOINT, ROWS, torch.arange(4), None)
     cfg = RegularizationConfig(forward_kl=1.0)
     anchor = Regularizer(cfg, policy, base, data, units, torch.Generator())

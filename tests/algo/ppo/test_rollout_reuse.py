@@ -13,7 +13,7 @@ from small_bandit import ROWS, one_decision
 from small_policies import make_policy
 
 from robo_rl.algo.advantages.critic_advantages import GaeEstimator
-from robo_rl.algo.ppo.actor_batch import ActorBatch
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode

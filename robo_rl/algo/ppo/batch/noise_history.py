@@ -11,7 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.chain_replay import ChainReplay
+from robo_rl.algo.ppo.batch.chain_replay import ChainReplay
+from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.data.rollout import Rollout
 from robo_rl.nets.embedding import repeat_rows
@@ -22,7 +23,7 @@ class NoiseHistory(NamedTuple):
     """The previous decision of each decision of a rollout.
 
     Args:
-        obs: Name → (T·B, To, …), the whole rollout, with decisions that are not valid.
+        obs: T·B rows, the whole rollout, with decisions that are not valid.
         x: (T·B, K+1, H, A), the chains of the whole rollout.
         k_star: (T·B,), the stochastic step of each chain, or None.
         initial_noise: (B, K, H, A), the noise before the rollout's first decisions.
@@ -31,7 +32,7 @@ class NoiseHistory(NamedTuple):
         replay: See ``ActorBatch``; over all T·B chains.
     """
 
-    obs: dict[str, Tensor]
+    obs: EncodedObs
     x: Tensor
     k_star: Tensor | None
     initial_noise: Tensor
@@ -40,12 +41,17 @@ class NoiseHistory(NamedTuple):
     replay: ChainReplay | None = None
 
     @classmethod
-    def of(cls, rollout: Rollout) -> NoiseHistory | None:
-        """Return the noise history of a rollout; None if its noise is not correlated."""
+    def of(cls, rollout: Rollout, obs: EncodedObs) -> NoiseHistory | None:
+        """Return the noise history of a rollout; None if its noise is not correlated.
+
+        Args:
+            rollout: The rollout.
+            obs: All of its observations, T·B rows.
+        """
         if rollout.noise_continues is None or rollout.initial_noise is None:
             return None
         return cls(
-            {name: tensor.flatten(0, 1) for name, tensor in rollout.obs.items()},
+            obs,
             rollout.x.flatten(0, 1),
             None if rollout.k_star is None else rollout.k_star.flatten(),
             rollout.initial_noise,
@@ -62,7 +68,7 @@ class NoiseHistory(NamedTuple):
         envs, terms = len(self.initial_noise), units.k.shape[1]
         here = self.position[units.row]
         earlier = (here - envs).clamp(min=0)
-        embedding = policy.encode({name: o[earlier] for name, o in self.obs.items()})
+        embedding = self.obs.encode(policy, earlier)
         k = units.k if self.k_star is None else self.k_star[earlier][:, None]
         rows, k = earlier.repeat_interleave(terms), k.flatten()
         embedding, replay = repeat_rows(embedding, terms), self.replay

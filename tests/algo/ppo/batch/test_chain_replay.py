@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from small_blocks import ROWS, acted
 from small_policies import make_policy
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch, embed_units
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, embed_units
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_units import RatioMode, make_units
 from robo_rl.core.errors import ConfigError

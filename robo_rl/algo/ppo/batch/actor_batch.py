@@ -12,8 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.chain_replay import ChainReplay
-from robo_rl.algo.ppo.noise_history import NoiseHistory
+from robo_rl.algo.ppo.batch.chain_replay import ChainReplay
+from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
+from robo_rl.algo.ppo.batch.noise_history import NoiseHistory
 from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE, Units
 from robo_rl.data.rollout import Rollout, executed_mask
 from robo_rl.nets.embedding import Embedding, repeat_rows, select_rows
@@ -25,7 +26,7 @@ class ActorBatch(NamedTuple):
     """The decisions that the actor's minibatches are drawn from.
 
     Args:
-        obs: Name → (N, To, …).
+        obs: Observations of N rows.
         x: (N, K+1, H, A), the chains.
         log_prob: (N, K), of the executed actions, under the acting policy.
         adv: (N,), advantages.
@@ -35,7 +36,7 @@ class ActorBatch(NamedTuple):
             noise; None if it is scored at the stored states.
     """
 
-    obs: dict[str, Tensor]
+    obs: EncodedObs
     x: Tensor
     log_prob: Tensor
     adv: Tensor
@@ -44,16 +45,23 @@ class ActorBatch(NamedTuple):
     replay: ChainReplay | None = None
 
     @classmethod
-    def of(cls, rollout: Rollout, adv: Tensor) -> ActorBatch:
-        """Return the valid decisions of a rollout, with their advantages (N,)."""
-        x = rollout.rows(rollout.x)
+    def of(cls, rollout: Rollout, adv: Tensor, frozen: DenoisingPolicy | None = None) -> ActorBatch:
+        """Return the valid decisions of a rollout, with their advantages (N,).
+
+        Args:
+            rollout: The rollout.
+            adv: (N,).
+            frozen: Policy whose encoder is frozen, and encodes now; None if it is trained.
+        """
+        x, whole = rollout.rows(rollout.x), EncodedObs(_flat(rollout.obs))
+        whole = whole if frozen is None else whole.through(frozen)
         return cls(
-            {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()},
+            whole.select(rollout.valid.flatten().nonzero().flatten()),
             x,
             rollout.rows(rollout.log_prob),
             adv,
             executed_mask(rollout.rows(rollout.num_exec), x.shape[2]),
-            NoiseHistory.of(rollout),
+            NoiseHistory.of(rollout, whole),
         )
 
     def replayed(self, policy: DenoisingPolicy) -> ActorBatch:
@@ -65,13 +73,18 @@ class ActorBatch(NamedTuple):
         )
 
 
+def _flat(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return observations (T, B, To, …) as (T·B, To, …)."""
+    return {name: tensor.flatten(0, 1) for name, tensor in obs.items()}
+
+
 def embed_units(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Embedding:
     """Return embeddings of units' observations, R·J rows; each observation is encoded once."""
     rows, place = units.row, None
     if not units.distinct:
         rows, inverse = units.row.unique(return_inverse=True)
         rows, place = (rows, inverse) if len(rows) < len(inverse) else (units.row, None)
-    embedding = policy.encode({name: o[rows] for name, o in data.obs.items()})
+    embedding = data.obs.encode(policy, rows)
     embedding = embedding if place is None else select_rows(embedding, place)
     return repeat_rows(embedding, units.k.shape[1])
 

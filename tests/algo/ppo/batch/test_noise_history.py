@@ -6,8 +6,9 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel, unit_log_prob
-from robo_rl.algo.ppo.noise_history import NoiseHistory
+from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_kernel, unit_log_prob
+from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
+from robo_rl.algo.ppo.batch.noise_history import NoiseHistory
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
@@ -145,7 +146,7 @@ def test_uncorrelated_blocks_have_no_before():
     policy = make_policy("flow_noise", 4, **FIELDS)
     rollout = block(policy)
     rollout.noise_continues = None
-    assert NoiseHistory.of(rollout) is None
+    assert NoiseHistory.of(rollout, EncodedObs({})) is None
 
 
 def test_of_a_replayed_decision_the_previous_noise_is_replayed_too():
@@ -161,7 +162,7 @@ def test_of_a_replayed_decision_the_previous_noise_is_replayed_too():
         found = history.noise(policy, units)
         here = history.position[units.row]
         earlier = here - ENVS
-        embedding = policy.encode({name: o[earlier] for name, o in history.obs.items()})
+        embedding = history.obs.encode(policy, earlier)
         x = history.replay.last_state(policy, embedding, earlier)
         want = policy.kernel(embedding, units.k[:, 0], x).noise(history.x[earlier, -1])
         stored = history._replace(replay=None).noise(policy, units)

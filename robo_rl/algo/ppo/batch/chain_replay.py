@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
@@ -41,18 +42,18 @@ class ChainReplay(NamedTuple):
 
     @classmethod
     @torch.no_grad()
-    def of(cls, policy: DenoisingPolicy, obs: dict[str, Tensor], x: Tensor) -> ChainReplay:
+    def of(cls, policy: DenoisingPolicy, obs: EncodedObs, x: Tensor) -> ChainReplay:
         """Recover the noise of chains.
 
         Args:
             policy: The policy that sampled the chains.
-            obs: Name → (N, To, …).
+            obs: N rows.
             x: (N, K+1, H, A), the chains.
         """
         first, parts = policy.num_steps - policy.num_trained, list[Tensor]()
         for start in range(0, len(x), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            embedding = policy.encode({name: tensor[rows] for name, tensor in obs.items()})
+            embedding = obs.encode(policy, rows)
             parts.append(_recover_noise(policy, embedding, x[rows], first))
         return cls(first, x[:, first], torch.cat(parts))
 
