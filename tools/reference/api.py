@@ -32,7 +32,12 @@ _TOPICS = {
     "Errors": ("robo_rl.core.errors",),
     "Specs": ("robo_rl.core.spec",),
     "Random streams, rotations, state": ("robo_rl.core.",),
-    "Tasks and robots": ("robo_rl.api.task", "robo_rl.api.robot", "robo_rl.api.control_axes"),
+    "Tasks and robots": (
+        "robo_rl.api.task",
+        "robo_rl.api.robot",
+        "robo_rl.api.control_axes",
+        "robo_rl.language.",
+    ),
     "Envs, backends and cameras": ("robo_rl.api.",),
     "Networks": ("robo_rl.nets.",),
     "Data": ("robo_rl.data.",),

@@ -57,6 +57,7 @@ GROUPS = {
     "samplers": Group("A sampler, built as `Sampler(cfg, num_steps)`.", "Sampler"),
     "stages": Group("A stage of an experiment, built as `Stage(cfg)`.", "Stage"),
     "tasks": Group("A task, built as `Task(cfg)`, or as `Task()` without a `Config`.", "Task"),
+    "text_encoders": Group("An encoder of instructions, built as `E(cfg)`.", "TextEncoder"),
     "transports": Group("A transport of a node, built as `T(cfg, node)`.", "Transport"),
     "verbs": Group("A verb of the command line: a function, or a `typer.Typer`."),
 }

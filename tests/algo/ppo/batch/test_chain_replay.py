@@ -56,7 +56,7 @@ def test_the_gradient_is_that_of_a_loop_by_hand():
     policy = made("flow_noise", 3)
     rollout = acted(policy)
     data = ActorBatch.of(rollout, torch.ones(ROWS, dtype=torch.float64))
-    embedding, (low, high) = policy.encode(data.obs), (0.05, 0.15)
+    embedding, (low, high) = policy.encode(data.obs.items), (0.05, 0.15)
 
     def step(k: int, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         t = torch.full((ROWS,), k / 3, dtype=torch.float64)
