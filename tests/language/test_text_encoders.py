@@ -90,9 +90,18 @@ def test_what_is_no_tokenizer_and_no_model_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="no tokenizer"):
         TokenizerFile(TokenizerFile.Config(file=tmp_path))
     tiny_tokenizer().save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(ConfigError, match="no sentence encoder"):
-        SentenceModel(SentenceModel.Config(folder=str(tmp_path)))
     (tmp_path / "model.safetensors").write_bytes(b"x")
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ConfigError, match="no sentence encoder"):
         SentenceModel(SentenceModel.Config(folder=str(tmp_path)))
+
+
+def test_a_sentence_encoder_without_a_weight_is_refused(folder):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {k: v for k, v in weights.items() if "layer.1" not in k}, folder / "model.safetensors"
+    )
+    with pytest.raises(ConfigError, match=r"weights .* missing.*layer\.1"):
+        SentenceModel(SentenceModel.Config(folder=str(folder)))

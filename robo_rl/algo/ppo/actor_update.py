@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -17,6 +17,7 @@ from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss, SurrogateMetrics
 from robo_rl.core.errors import ConfigError, PluginError
 from robo_rl.data.rollout import Rollout
+from robo_rl.nets.base import ChunkNet
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
 from robo_rl.optim.captured_loss import CaptureConfig, captured
 from robo_rl.optim.ema import Ema, Ewma
@@ -47,8 +48,14 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig, CaptureCon
     ``proximal_ema`` is the decay of the weight average that centres the trust region, instead of
     the acting policy. ``ema_decay`` is the decay of the weight average that is evaluated and saved.
     Both apply per optimiser step, and 0 is off.
+
+    ``freeze_encoder`` keeps the encoder's weights, and encodes each observation once an update.
     """
 
+    omitted: ClassVar[tuple[str, ...]] = ("freeze_encoder",)
+
+    freeze_encoder: bool = False
+    """Whether the encoder of observations keeps its weights."""
     weight_decay: float = Field(default=0.0, ge=0.0)
     """Weight decay of AdamW."""
     epochs: int = Field(default=4, ge=1)
@@ -113,6 +120,7 @@ class PpoActor(ActorUpdate):
         if cfg.regularization.needs_reference and policy.reference_net is None:
             policy.freeze_reference()
         if cfg.freeze_encoder:
+            _demand_shared_encoder(policy)
             policy.net.encoder.requires_grad_(False)
         params = (p for p in policy.parameters() if p.requires_grad)
         self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
@@ -212,7 +220,13 @@ class PpoActor(ActorUpdate):
 
     def _objective(self, rollout: Rollout, adv: Tensor) -> Objective:
         return Objective(
-            self.cfg, self.policy, self._reference_policy(), rollout, adv, self.generator
+            self.cfg,
+            self.policy,
+            self._reference_policy(),
+            rollout,
+            adv,
+            self.generator,
+            frozen_encoder=self.cfg.freeze_encoder,
         )
 
     def _parts(self) -> list[Tensor]:
@@ -247,6 +261,24 @@ def check_capturable(cfg: ActorConfig, policy: DenoisingPolicy) -> None:
             where="cuda_graphs",
             expected="false, or another encoder",
             found=f"encoder '{policy.cfg.encoder.name}'",
+        )
+
+
+def _demand_shared_encoder(policy: DenoisingPolicy) -> None:
+    """Check that the reference network has the policy's encoder, whose results it is given.
+
+    Raises:
+        ConfigError: It has another one.
+    """
+    if policy.reference_net is None:
+        return
+    own = policy.net.encoder.state_dict()
+    other = cast(ChunkNet, policy.reference_net).encoder.state_dict()
+    if any(not torch.equal(own[name], other[name]) for name in own):
+        raise ConfigError(
+            "the reference network has another encoder than the policy",
+            where="freeze_encoder",
+            expected="false, or a policy whose encoder was not trained since its reference",
         )
 
 

@@ -5,7 +5,7 @@ Shapes: N decisions, U units of J denoising steps, R of a minibatch, K denoising
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -19,7 +19,6 @@ from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units, units_per
 from robo_rl.algo.ppo.regularizers import RegularizationConfig, Regularizer
 from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss, TrustRegionConfig, surrogate
 from robo_rl.algo.ppo.trust_region import Epsilon, TrustRegion, clip_ramp
-from robo_rl.config.models import OmitsDefaults
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.precision import Precision, PrecisionConfig
@@ -27,7 +26,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
 
 
-class ObjectiveConfig(PrecisionConfig, OmitsDefaults):
+class ObjectiveConfig(PrecisionConfig):
     """Sample unit, trust region, and additional terms of the loss.
 
     ``ratio`` selects the sample unit. A unit's likelihood is a sum over its elements, and ``clip``
@@ -41,14 +40,9 @@ class ObjectiveConfig(PrecisionConfig, OmitsDefaults):
     The loss clips |ln r| to ``log_ratio_max``; a unit beyond it has no gradient. The same bound
     holds for the weights of reused rollouts.
     ``denoise_discount`` is γ_den of per_step. ``entropy_coef`` weighs a unit's joint entropy in
-    nats, for learnt noise; 0 is off. ``freeze_encoder`` keeps the encoder's weights, and encodes
-    each observation once an update.
+    nats, for learnt noise; 0 is off.
     """
 
-    omitted: ClassVar[tuple[str, ...]] = ("freeze_encoder",)
-
-    freeze_encoder: bool = False
-    """Whether the encoder of observations keeps its weights."""
     ratio: RatioMode = RatioMode.JOINT
     """Sample unit of the likelihood ratio."""
     ratio_reduction: Literal["sum", "mean"] = "sum"
@@ -105,6 +99,7 @@ class Objective:
         generator: Source of noise for ratios and regularizers.
         acted: The acting policy; ``policy`` by default.
         closed_form_kl: See ``ChainLikelihood``.
+        frozen_encoder: Whether all policies have one encoder, which is not trained.
     """
 
     def __init__(
@@ -118,10 +113,11 @@ class Objective:
         acted: DenoisingPolicy | None = None,
         *,
         closed_form_kl: bool = True,
+        frozen_encoder: bool = False,
     ) -> None:
         self.cfg, self.policy = cfg, policy
         weighted = _weighted(adv, rollout, cfg.log_ratio_max)
-        self.data = ActorBatch.of(rollout, weighted, policy if cfg.freeze_encoder else None)
+        self.data = ActorBatch.of(rollout, weighted, policy if frozen_encoder else None)
         if cfg.ratio is RatioMode.NOISE_CONDITIONED:
             self.data = self.data.replayed(acted or policy)
         self._steps = policy.trainable_steps.nonzero().flatten().to(adv.device)

@@ -12,10 +12,8 @@ from typing import Any
 from robo_rl.bench.results.cell_record import CellRecord, NumberRecord
 from robo_rl.stats.intervals import wilson
 
-PART = re.compile(r"success(?:/(?P<task>[^/_]+))?(?:_(?P<variant>.+))?")
-"""``success/lift``, ``success_held_out``, or ``success/lift_held_out``."""
-BESIDE = {"before", "one_step", "ungated"}
-"""Suffixes that name another policy and no variant."""
+PART = re.compile(r"(?:(?P<variant>[\w-]+)/)?success(?:/(?P<task>.+))?")
+"""``success/lift``, ``held_out/success``, or ``held_out/success/lift``."""
 
 
 def parts(records: Iterable[CellRecord]) -> list[dict[str, Any]]:
@@ -49,6 +47,6 @@ def _counted(record: CellRecord) -> Iterator[tuple[tuple[str, str, str], int, in
             if said is None or not isinstance(number, NumberRecord):
                 continue
             task, variant = said["task"] or "", said["variant"] or ""
-            if variant in BESIDE or not (task or variant) or not number.n or number.value is None:
+            if not (task or variant) or not number.n or number.value is None:
                 continue
             yield (stage, variant, task), round(number.value * number.n), number.n

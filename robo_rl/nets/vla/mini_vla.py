@@ -78,10 +78,10 @@ class MiniVlaEncoder(ObsEncoder):
 
     @classmethod
     def check_obs(cls, cfg: Config, obs_spec: ObsSpec) -> None:
-        """Check that there are images and one text.
+        """Check that there are images and one text, whose ids are in the vocabulary.
 
         Raises:
-            SpecError: An item is missing.
+            SpecError: An item is missing, or the vocabulary is too small.
         """
         super().check_obs(cfg, obs_spec)
         if len(obs_spec.word_names) != 1:
@@ -90,6 +90,16 @@ class MiniVlaEncoder(ObsEncoder):
                 where="policy.sees",
                 expected="the item instruction, from env.text_encoder=bytes",
                 found=", ".join(obs_spec.word_names) or f"none among {', '.join(obs_spec.items)}",
+            )
+
+        if (
+            most := max(obs_spec.items[obs_spec.word_names[0]].high, default=0.0)
+        ) >= cfg.vocabulary:
+            raise SpecError(
+                "the text encoder has more ids than the encoder 'mini_vla'",
+                where="policy.encoder.vocabulary",
+                expected=f"at least {most + 1:g}",
+                found=cfg.vocabulary,
             )
 
     def forward(self, features: ObsFeatures) -> Tensor:

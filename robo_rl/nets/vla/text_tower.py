@@ -1,4 +1,4 @@
-"""From an instruction to one vector: a bag of the sentence's letter groups, or a given vector.
+"""From an instruction to one vector: a bag of the groups of its ids.
 
 Source: convolutions over characters with the largest response over the sentence, Kim et al. 2016,
 "Character-Aware Neural Language Models", arXiv 1508.06615, section 2.2. Sentences that share words
@@ -26,7 +26,6 @@ class TextTower(nn.Module):
 
     def __init__(self, vocabulary: int, width: int, reach: int = 2) -> None:
         super().__init__()
-        self.vocabulary = vocabulary
         self.embed = nn.Embedding(vocabulary + 1, EMBED, padding_idx=0)
         self.groups = nn.Conv1d(EMBED, width, 2 * reach + 1, padding=reach)
         self.out = nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.SiLU())
@@ -34,6 +33,6 @@ class TextTower(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Return the features of sentences."""
         there = (ids >= 0).unsqueeze(1)
-        x = self.embed(ids.clamp(max=self.vocabulary - 1) + 1).transpose(1, 2)
+        x = self.embed(ids + 1).transpose(1, 2)
         x = nn.functional.relu(self.groups(x)) * there
         return self.out(x.amax(dim=2))

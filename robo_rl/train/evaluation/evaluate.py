@@ -127,9 +127,11 @@ class EvalResult(NamedTuple):
         """
         found = {"success": self.numbers()} if self.measure == "success" else {}
         found["return"] = self.return_numbers()
+        named = {pattern.format(name): number for name, number in found.items()}
         if self.measure == "success":
-            found |= {f"success/{name}": part.numbers() for name, part in self.by_task().items()}
-        return {pattern.format(name): number for name, number in found.items()}
+            whole = pattern.format("success")
+            named |= {f"{whole}/{name}": part.numbers() for name, part in self.by_task().items()}
+        return named
 
     def _number(self, value: float, interval: Interval, unit: str) -> dict[str, Any]:
         ends = {"low": interval.low, "high": interval.high}

@@ -74,7 +74,8 @@ def comparison_gate(
 ) -> Gate:
     """Return a gate that compares a policy with its reference on the same start states.
 
-    In an env of several tasks, no task may be shown to be worse.
+    In an env of several tasks, no task may be shown to be worse. Each is tested on its own at the
+    level of the whole, so that more tasks find more losses, false ones among them.
 
     Args:
         name: Name of the gate.

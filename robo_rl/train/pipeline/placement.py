@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
+from robo_rl.api.env import Branchable, Groupable, MultiTask, OpenLoop, Step, VecEnv, task_names
 from robo_rl.env.device_transfer import to_host
 from robo_rl.env.packed_transfer import sent
 
@@ -51,6 +51,15 @@ class TransferEnv:
     def step(self, act: Tensor) -> Step:
         """See ``VecEnv``."""
         return sent(self._env.step(act.cpu()), self.device)
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """See ``MultiTask``."""
+        return task_names(self._env)
+
+    def weigh_tasks(self, weights: Tensor) -> None:
+        """See ``MultiTask``."""
+        cast(MultiTask, self._env).weigh_tasks(weights)
 
     def close(self) -> None:
         """See ``VecEnv``."""

@@ -108,10 +108,13 @@ class GroupCollector(Collector):
             "cohorts": self.cohorts.state_dict(),
             "seed": self.seed,
             "blocks": self.blocks,
+            **({} if self.tasks is None else {"tasks": self.tasks.state_dict()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.generator.set_state(state["generator"])
         self.cohorts.load_state_dict(state["cohorts"])
+        if self.tasks is not None:
+            self.tasks.load_state_dict(state["tasks"])
         self.env_steps, self.seed, self.blocks = state["env_steps"], state["seed"], state["blocks"]

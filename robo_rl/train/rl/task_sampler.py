@@ -16,6 +16,7 @@ from torch import Tensor
 
 from robo_rl.api.env import TASK, MultiTask, VecEnv, task_names
 from robo_rl.config.models import OmitsDefaults
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.stateful import Stateful
 from robo_rl.env.chunk_env import ChunkStep
 
@@ -53,8 +54,19 @@ class TaskSampler(Stateful):
 
     @classmethod
     def of(cls, env: VecEnv, by_failures: bool) -> TaskSampler | None:
-        """Return a sampler; None for an env of one task."""
+        """Return a sampler; None for an env of one task.
+
+        Raises:
+            ConfigError: Tasks are to be weighed, and there is one.
+        """
         if not isinstance(env, MultiTask) or not task_names(env):
+            if by_failures:
+                raise ConfigError(
+                    "no tasks to draw from",
+                    where="online.task_sampling",
+                    expected="an env of several tasks, such as that of coloured_table",
+                    hint="set task_sampling to even",
+                )
             return None
         return cls(env, by_failures, env.device)
 

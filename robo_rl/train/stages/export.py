@@ -15,12 +15,14 @@ from robo_rl.bundle.session import PolicySession
 from robo_rl.bundle.text import portable
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
+from robo_rl.core.errors import GateError
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.export.build import BundleEvidence, build_bundle
 from robo_rl.export.onnx import contract_of
 from robo_rl.export.parity import MIN_ROWS, policy_latency, session_as_policy
+from robo_rl.language.base import INSTRUCTION
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
@@ -84,7 +86,7 @@ class Export(Stage):
             return int(good_episodes(graph, result).sum()), len(graph.success)
 
         contract = contract_of(policy, name=policy.family, **experiment.robot_and_task())
-        encoder, files = portable(_text_encoder(experiment) if policy.obs_spec.word_names else {})
+        encoder, files = portable(_text_encoder(experiment, policy))
         bundle = build_bundle(
             policy,
             context.directory / "bundle",
@@ -135,10 +137,20 @@ class Export(Stage):
         return {"teacher": policy_latency(teacher, obs, calls=self.cfg.latency_calls)}
 
 
-def _text_encoder(experiment: Experiment) -> dict[str, Any]:
-    """Return the settings of the env's text encoder, its name among them."""
+def _text_encoder(experiment: Experiment, policy: DenoisingPolicy) -> dict[str, Any]:
+    """Return the settings of the env's text encoder; empty if the policy reads no instruction.
+
+    Raises:
+        GateError: The policy reads an instruction, and the env names no encoder of it.
+    """
+    if INSTRUCTION not in policy.obs_spec.items:
+        return {}
     env = experiment.model_dump(mode="json")["env"]
-    return env.get("text_encoder") or env.get("env", {}).get("text_encoder") or {}
+    while env and not env.get("text_encoder"):
+        env = env.get("env")  # that a wrapper wraps
+    if not env:
+        raise GateError("the policy reads an instruction, and env.text_encoder is not set")
+    return env["text_encoder"]
 
 
 def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor]:

@@ -68,5 +68,5 @@ class EvaluateVariants(Stage):
         for name, changes in self.cfg.of.items():
             world = replace(context, experiment=context.experiment.with_world(changes))
             found = world.evaluate(policy, name, protocol)
-            report.update_numbers(found.report_numbers(f"{{}}_{name}"))
+            report.update_numbers(found.report_numbers(f"{name}/{{}}"))
         return report

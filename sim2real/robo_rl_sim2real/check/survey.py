@@ -25,7 +25,7 @@ from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.node.node import warm_up_session, zero_observation
 from robo_rl_sim2real.node.settings import DeploySettings, Wiring, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, Transport
+from robo_rl_sim2real.transport.base import COMMAND, Endpoint, Qos, Transport
 
 _QUERIES, _FEW = 200, 5
 """Number of timed queries, normally and while another node steers the robot."""
@@ -124,8 +124,8 @@ def survey(
     inbox, transport = Inbox(), connect()
     darkroom = ImageWorker(wiring.preprocessors, inbox)
     try:
-        heard = _listen(transport, wiring.readings, SENSOR, darkroom)
-        heard |= _listen(transport, {settings.estop: MsgType.FLAG}, COMMAND, darkroom)
+        heard = _listen(transport, wiring.readings, darkroom)
+        heard |= _listen(transport, {settings.estop: MsgType.FLAG}, darkroom, COMMAND)
         for outlet in wiring.command_topics:
             if outlet.action:
                 transport.create_goal_publisher(outlet.topic)  # refuses actions as the node would
@@ -155,12 +155,17 @@ def _ends(transport: Transport, topics: Iterable[str], wiring: Wiring) -> dict[s
 
 
 def _listen(
-    transport: Transport, topics: dict[str, MsgType], qos: Qos, darkroom: ImageWorker
+    transport: Transport,
+    topics: dict[str, MsgType],
+    darkroom: ImageWorker,
+    qos: Qos | None = None,
 ) -> dict[str, ArrivalTimes]:
-    """Subscribe with the node's QoS: commands reliable, readings best effort."""
+    """Subscribe with the node's QoS: ``qos``, or that of readings."""
     heard = {topic: ArrivalTimes() for topic in topics}
     for topic, kind in topics.items():
-        transport.subscribe(topic, kind, _taker(topic, heard[topic], darkroom), qos)
+        transport.subscribe(
+            topic, kind, _taker(topic, heard[topic], darkroom), qos or reading_qos(kind)
+        )
     return heard
 
 

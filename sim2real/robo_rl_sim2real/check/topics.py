@@ -11,7 +11,6 @@ from robo_rl_sim2real.node.publisher_monitor import REMEDY, competing_publishers
 from robo_rl_sim2real.transport.base import (
     COMMAND,
     NEWEST,
-    SENSOR,
     Endpoint,
     Qos,
     qos_incompatibility,
@@ -20,13 +19,18 @@ from robo_rl_sim2real.transport.base import (
 
 def check_readings(facts: SurveyResult) -> Iterator[CheckResult]:
     """Check every topic of readings."""
+    spoken = {source.topic for source in facts.settings.observe.values() if source.text}
     for topic, kind in facts.wiring.readings.items():
-        amiss = list(_writers(topic, kind, SENSOR, facts.endpoints[topic]))
+        if topic in spoken and not facts.endpoints[topic]:
+            continue  # the words of the settings are in effect
+        amiss = list(_writers(topic, kind, reading_qos(kind), facts.endpoints[topic]))
         yield from amiss
         if topic not in facts.settings.shared_topics:
             yield from _alone(topic, kind, facts.endpoints[topic])
         came = len(facts.arrivals[topic].stamps_s)
-        if came:
+        if came and kind is MsgType.TEXT:
+            yield ok(topic, f"{kind.value}, an instruction")
+        elif came:
             yield _pace(facts, topic)
         elif not amiss:
             text = f"{kind.value} is published, but nothing came in {facts.seconds:g} s"

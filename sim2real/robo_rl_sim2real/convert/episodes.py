@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robo_rl.core.errors import DataError, SpecError
+from robo_rl.core.errors import ConfigError, DataError, SpecError
 from robo_rl_sim2real.control.commands.deltas import DeltaActions, delta_actions
 from robo_rl_sim2real.convert.bag_reader import BagMessage, BagReader
 from robo_rl_sim2real.convert.control_periods import ControlPeriod
@@ -124,8 +124,9 @@ def _frames(
             _show(inbox, eyes.get(coming.topic), coming)
             coming = next(readings, None)
         try:
-            yield observer.read_frame(inbox) if moment.is_usable else None
-        except SpecError as error:
+            told = not observer.missing_instruction(inbox)
+            yield observer.read_frame(inbox) if moment.is_usable and told else None
+        except (ConfigError, SpecError) as error:
             raise DataError(f"at {moment.at_s:.3f} s: {error}", where=bag.path) from None
 
 

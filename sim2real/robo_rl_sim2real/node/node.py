@@ -25,7 +25,7 @@ from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
 from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Transport
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Transport, reading_qos
 from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLostError
 
 _WARM_UP = 20
@@ -199,13 +199,28 @@ class Node:
         transport.subscribe(settings.estop, MsgType.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
-            quality = LATCHED if kind is MsgType.TEXT else SENSOR
-            transport.subscribe(topic, kind, self._putter(topic, kind), quality)
+            put = self._teller(topic) if kind is MsgType.TEXT else self._putter(topic, kind)
+            transport.subscribe(topic, kind, put, reading_qos(kind))
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:
             self.darkroom.put(topic, reading)
             self.listeners.on_message(topic, kind, reading)
+
+        return put
+
+    def _teller(self, topic: str) -> Callable[[Reading], None]:
+        """Return what takes up an instruction; one that does not fit leaves the last in effect."""
+
+        def put(reading: Reading) -> None:
+            self.listeners.on_message(topic, MsgType.TEXT, reading)
+            try:
+                self.runtime.parts.observer.check_words(str(reading.fields["data"]))
+            except RoboRlError as error:
+                self.record.count_refusal(str(error))
+                self.listeners.on_event("refused", f"instruction: {error}")
+            else:
+                self.inbox.put(topic, reading)
 
         return put
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import model_validator
 
 from robo_rl.bundle.manifest import Contract
 from robo_rl.bundle.text import text_encoder_of
@@ -18,7 +19,7 @@ from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.images import Crop
 from robo_rl.core.spec import TensorSpec
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.language.base import TextEncoder
+from robo_rl.language.base import INSTRUCTION, TextEncoder
 from robo_rl_sim2real.messages.kinds import IMAGES, MsgType, TopicName
 from robo_rl_sim2real.messages.readings import Inbox, Values, select_by_name
 from robo_rl_sim2real.perception.spoken_text import SpokenText
@@ -50,6 +51,12 @@ class Source(ConfigModel):
     """Topic of the ``CameraInfo``; empty for no check of the intrinsics."""
     camera: str = ""
     text: str = ""
+
+    @model_validator(mode="after")
+    def _text_is_text(self) -> Source:
+        if self.text and self.msg_type is not MsgType.TEXT:
+            raise ValueError(f"text: needs msg_type {MsgType.TEXT.value}")
+        return self
 
 
 class Frame(NamedTuple):
@@ -108,6 +115,14 @@ class Observer:
     def _heard(self) -> dict[str, MsgType]:
         return {source.topic: source.msg_type for source in self.sources.values() if source.topic}
 
+    def check_words(self, text: str) -> None:
+        """Encode an instruction, before it takes effect.
+
+        Raises:
+            ConfigError: It is empty or too long.
+        """
+        self._words.encode(text)
+
     def missing_instruction(self, inbox: Inbox) -> str:
         """Return why there is no instruction yet; empty if there is one or none is needed."""
         for source in self.sources.values():
@@ -116,14 +131,14 @@ class Observer:
         return ""
 
     def read_frame(self, inbox: Inbox) -> Frame | None:
-        """Return the present frame; None if a topic is silent so far.
+        """Return the present frame; None if a topic of measurements is silent so far.
+
+        Before the first instruction its item is all padding; see ``missing_instruction``.
 
         Raises:
             SpecError: A reading does not fit.
         """
         if any(inbox.get(topic) is None for topic in self.topics):
-            return None
-        if self.missing_instruction(inbox):
             return None
         items, stamps = dict[str, Values](), list[float]()
         for name, spec in self.specs.items():
@@ -160,7 +175,8 @@ class Observer:
                 raise SpecError(f"obs '{name}', {what}", expected=one.shape, found=other.shape)
             return one - other
         if source.msg_type is MsgType.TEXT:
-            return self._words.encode(self._words.said(source, inbox))
+            said = self._words.said(source, inbox)
+            return self._words.encode(said) if said else np.full(spec.shape, -1, spec.dtype)
         reading = inbox.get(source.topic)
         assert reading is not None
         stamps.append(reading.stamp_s)
@@ -177,6 +193,12 @@ class Observer:
                 raise ConfigError(
                     f"observe.{name}.kind: '{source.topic}' has another elsewhere",
                     expected=kinds[source.topic].value,
+                    found=source.msg_type.value,
+                )
+            if (source.msg_type is MsgType.TEXT) != (name == INSTRUCTION):
+                raise ConfigError(
+                    f"observe.{name}.msg_type",
+                    expected=f"{MsgType.TEXT.value} for '{INSTRUCTION}', and for nothing else",
                     found=source.msg_type.value,
                 )
 

@@ -88,6 +88,11 @@ def qos_incompatibility(writer: Qos, reader: Qos) -> str:
     return ""
 
 
+def reading_qos(kind: MsgType) -> Qos:
+    """Return the quality of a subscription: texts are said once, measurements again and again."""
+    return LATCHED if kind is MsgType.TEXT else SENSOR
+
+
 class Publisher(Protocol):
     """The publisher of one topic."""
 

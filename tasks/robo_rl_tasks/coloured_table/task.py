@@ -78,6 +78,9 @@ class ColouredTable(TabletopTask[ColouredTableConfig]):
         if not self.goals:
             found = f"goals: {cfg.goals} of the skills {', '.join(cfg.skills)}"
             raise ConfigError("no goal to draw", where="task.goals", found=found)
+        if cfg.instruction == "wrong" and len(self.goals) < 2:
+            expected = "two goals, of which one is told in place of the other"
+            raise ConfigError("no other goal to tell", where="task.instruction", expected=expected)
         self.task_names: tuple[str, ...] = tuple(cfg.skills)
         self.sentences = tuple(
             dict.fromkeys(text for goal in self.goals for text in goal.sentences(cfg.sentences))
@@ -92,7 +95,7 @@ class ColouredTable(TabletopTask[ColouredTableConfig]):
         self._shares = share[task]
 
     def scene(self) -> Any:
-        """Return the scene: the robot, a table, three cubes, two pads and a camera above."""
+        """Return the scene: the robot, a table, three cubes, two pads and a camera opposite the arm."""
         return build_scene(self.robot, self.cfg.cube_half_m)
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:

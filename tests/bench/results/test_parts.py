@@ -30,11 +30,11 @@ def test_episodes_of_all_seeds_count_together():
 
 
 def test_a_variant_has_a_row_for_all_tasks_and_one_for_each():
-    rows = parts([cell(success_wrong=(0.1, 10), success_of_lift_wrong=(0.2, 5))])
+    rows = parts([cell(wrong_of_success=(0.1, 10), wrong_of_success_of_lift=(0.2, 5))])
     assert {(row["variant"], row["task"]) for row in rows} == {("wrong", ""), ("wrong", "lift")}
 
 
 def test_what_other_tables_have_is_left_out():
     """The plain success, that of another policy, and a number without episodes."""
-    others = cell(success=(0.5, 10), success_before=(0.4, 10), success_one_step=(0.4, 10))
+    others = cell(success=(0.5, 10), success_before=(0.4, 10), success_before_of_lift=(0.4, 10))
     assert not parts([others])

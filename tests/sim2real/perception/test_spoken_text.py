@@ -61,9 +61,12 @@ def test_words_of_the_settings_hold_until_a_topic_gives_others():
     assert words(observer(told(topic="", text="wait")).read_frame(inbox("lift it"))) == "wait"
 
 
-def test_without_words_there_is_no_frame_and_it_says_why():
+def test_without_words_the_item_is_padding_and_it_says_why():
+    """The joints are still measured, for homing and teleoperation."""
     eye = observer(told())
-    assert eye.read_frame(inbox()) is None
+    frame = eye.read_frame(inbox())
+    assert frame is not None
+    assert (frame.items["instruction"] == -1).all()
     assert TOPIC in eye.missing_instruction(inbox())
     assert not eye.missing_instruction(inbox("lift it"))
 
@@ -72,7 +75,14 @@ def test_words_that_do_not_fit_are_refused():
     with pytest.raises(ConfigError, match="too long"):
         observer(told(text="lift it as high as you can"))
     with pytest.raises(ConfigError, match="empty"):
-        observer(told()).read_frame(inbox(" "))
+        observer(told()).check_words(" ")
+
+
+def test_words_come_as_a_text_and_nothing_else_does():
+    with pytest.raises(ValueError, match="text: needs msg_type"):
+        Source(topic="/joints", text="lift it")
+    with pytest.raises(ConfigError, match="for 'instruction'"):
+        observer(Source(topic=TOPIC, field="position"))
 
 
 def test_a_tokenizer_travels_under_a_plain_name_and_needs_its_bundle(tmp_path):

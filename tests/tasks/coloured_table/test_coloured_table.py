@@ -77,6 +77,8 @@ def test_no_two_objects_touch_at_the_start():
 def test_a_split_without_a_goal_is_refused():
     with pytest.raises(ConfigError, match="no goal to draw"):
         make(skills=["press"], goals="held_out")
+    with pytest.raises(ConfigError, match="no other goal"):
+        make(skills=["lift"], goals="held_out", instruction="wrong")
     with pytest.raises(ConfigError, match="each once"):
         make(skills=["lift", "lift"])
 

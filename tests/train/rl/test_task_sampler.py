@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from robo_rl.core.errors import ConfigError
 from robo_rl.train.rl.task_sampler import FLOOR, TaskSampler, success_by_task
 
 
@@ -80,7 +81,9 @@ def test_a_resumed_run_goes_on_with_the_same_weights():
 def test_an_env_of_one_task_has_no_sampler():
     env = _Env()
     env.task_names = ()
-    assert TaskSampler.of(cast(Any, env), by_failures=True) is None
+    assert TaskSampler.of(cast(Any, env), by_failures=False) is None
+    with pytest.raises(ConfigError, match="no tasks to draw from"):
+        TaskSampler.of(cast(Any, env), by_failures=True)
 
 
 def test_the_share_of_successes_takes_the_place_of_their_number():

@@ -31,10 +31,10 @@ def test_each_variant_has_its_own_number_and_protocol(tmp_path: Path):
     report.write(made)
     context = Context(wanted, tmp_path / "01-variants", [(made, report)])
     numbers = EvaluateVariants(wanted.stages["variants"].cfg).run(context).numbers
-    assert numbers["success_easy"]["value"] == 1.0
-    assert numbers["success_same"]["value"] < 1.0
-    assert numbers["success_same"]["protocol"] != numbers["success_easy"]["protocol"]
-    assert numbers["success_easy"]["n"] == EXPERIMENT["eval"]["episodes"]
+    assert numbers["easy/success"]["value"] == 1.0
+    assert numbers["same/success"]["value"] < 1.0
+    assert numbers["same/success"]["protocol"] != numbers["easy/success"]["protocol"]
+    assert numbers["easy/success"]["n"] == EXPERIMENT["eval"]["episodes"]
 
 
 @pytest.mark.parametrize(
