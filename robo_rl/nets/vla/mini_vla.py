@@ -92,9 +92,8 @@ class MiniVlaEncoder(ObsEncoder):
                 found=", ".join(obs_spec.word_names) or f"none among {', '.join(obs_spec.items)}",
             )
 
-        if (
-            most := max(obs_spec.items[obs_spec.word_names[0]].high, default=0.0)
-        ) >= cfg.vocabulary:
+        most = max(obs_spec.items[obs_spec.word_names[0]].high, default=0.0)
+        if most >= cfg.vocabulary:
             raise SpecError(
                 "the text encoder has more ids than the encoder 'mini_vla'",
                 where="policy.encoder.vocabulary",

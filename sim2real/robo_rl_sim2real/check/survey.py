@@ -25,7 +25,7 @@ from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.node.node import warm_up_session, zero_observation
 from robo_rl_sim2real.node.settings import DeploySettings, Wiring, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
-from robo_rl_sim2real.transport.base import COMMAND, Endpoint, Qos, Transport
+from robo_rl_sim2real.transport.base import COMMAND, Endpoint, Qos, Transport, reading_qos
 
 _QUERIES, _FEW = 200, 5
 """Number of timed queries, normally and while another node steers the robot."""

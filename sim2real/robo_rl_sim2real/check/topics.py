@@ -14,6 +14,7 @@ from robo_rl_sim2real.transport.base import (
     Endpoint,
     Qos,
     qos_incompatibility,
+    reading_qos,
 )
 
 

@@ -95,7 +95,7 @@ class ColouredTable(TabletopTask[ColouredTableConfig]):
         self._shares = share[task]
 
     def scene(self) -> Any:
-        """Return the scene: the robot, a table, three cubes, two pads and a camera opposite the arm."""
+        """Return the scene: robot, table, three cubes, two pads, and a camera opposite the arm."""
         return build_scene(self.robot, self.cfg.cube_half_m)
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:

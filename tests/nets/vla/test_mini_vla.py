@@ -86,6 +86,9 @@ def test_what_it_cannot_read_is_refused():
         policy(OBS.select(["pos", "eye"], "policy.sees"))
     with pytest.raises(SpecError, match="no image"):
         policy(OBS.select(["pos", "instruction"], "policy.sees"))
+    many = TEXT.model_copy(update={"high": (300.0,) * LENGTH})
+    with pytest.raises(SpecError, match=r"more ids.*at least 301.*found 256"):
+        policy(ObsSpec(items={**OBS.items, "instruction": many}))
     tiny = TensorSpec(shape=(3, 16, 16), dtype="uint8")
     with pytest.raises(ConfigError, match="too small"):
         policy(ObsSpec(items={**OBS.items, "eye": tiny}))
