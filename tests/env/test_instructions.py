@@ -7,11 +7,15 @@ from typing import cast
 import pytest
 import torch
 
+from robo_rl.api.env import task_names
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.env.device_transfer import HostEnv
 from robo_rl.env.latency_env import LatencyEnv
 from robo_rl.env.mujoco.sim_env import SimEnv
+from robo_rl.train.pipeline.placement import TransferEnv
+from robo_rl.train.rl.group_collector import GroupCollector
 from robo_rl_tasks.coloured_table.task import ColouredTable
 from robo_rl_tasks.reach import Reach, ReachConfig
 
@@ -77,3 +81,33 @@ def test_a_sentence_that_does_not_fit_is_refused_before_anything_runs():
     cfg = validate({"text_encoder": {"name": "bytes", "max_bytes": 8}}, SimEnv.Config)
     with pytest.raises(ConfigError, match="too long"):
         SimEnv(cfg, task, 1)
+
+
+def test_an_env_on_another_device_keeps_its_tasks():
+    env = make()
+    for wrapper in (HostEnv(env), TransferEnv(env, torch.device("cpu"))):
+        assert task_names(wrapper) == env.task_names
+        wrapper.weigh_tasks(torch.tensor([0.0, 1.0, 0.0, 0.0]))
+        env.reset(0)
+        assert (env.view.goal["task"] == 1).all()
+        wrapper.weigh_tasks(torch.ones(4))
+    env.close()
+
+
+def test_groups_resume_with_the_weights_of_their_tasks():
+    collectors = []
+    for _ in range(2):
+        env = ChunkEnv(make(), obs_horizon=1, exec_horizon=4, gamma=1.0)
+        ways = {"single_step": False, "group_size": 2, "by_failures": True}
+        collectors.append(GroupCollector(env, torch.Generator(), **ways))
+    one, other = collectors
+    one.tasks.episodes += torch.tensor([8.0, 0.0, 0.0, 0.0])
+    one.tasks.successes += torch.tensor([8.0, 0.0, 0.0, 0.0])
+    other.load_state_dict(one.state_dict())
+    one.tasks.finish_block()
+    other.tasks.finish_block()
+    starts = [c.env.reset_groups(2, seed=3)["instruction"] for c in collectors]
+    assert torch.equal(*starts)
+    assert torch.equal(one.tasks.successes, other.tasks.successes)
+    for collector in collectors:
+        collector.close()
