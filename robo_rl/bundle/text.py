@@ -17,6 +17,7 @@ from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import BundleError
 from robo_rl.language.base import TextEncoder
+from robo_rl.language.tokenizer_file import FILE as TOKENIZER
 
 FILE = "file"
 """The field of an encoder that names a file, which travels in the bundle."""
@@ -32,7 +33,7 @@ def portable(settings: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], d
     if not isinstance(said, str):
         return dict(settings), {}
     given = Path(said)
-    path = given / "tokenizer.json" if given.is_dir() else given
+    path = given / TOKENIZER if given.is_dir() else given
     return {**settings, FILE: path.name}, {path.name: path}
 
 

@@ -68,11 +68,11 @@ class Rollout:
 
     def rows(self, tensor: Tensor) -> Tensor:
         """Fold (T, B, …) into the valid rows (N, …)."""
-        return tensor.flatten(0, 1)[self._numbers]
+        return tensor.flatten(0, 1)[self.valid_rows]
 
     @cached_property
-    def _numbers(self) -> Tensor:
-        """(N,) of the valid rows among all."""
+    def valid_rows(self) -> Tensor:
+        """(N,) int64, the valid decisions among all T·B."""
         return self.valid.flatten().nonzero().flatten()
 
 

@@ -56,7 +56,7 @@ class ActorBatch(NamedTuple):
         x, whole = rollout.rows(rollout.x), EncodedObs(_flat(rollout.obs))
         whole = whole if frozen is None else whole.through(frozen)
         return cls(
-            _valid(rollout, whole),
+            whole.select(rollout.valid_rows),
             x,
             rollout.rows(rollout.log_prob),
             adv,
@@ -71,13 +71,6 @@ class ActorBatch(NamedTuple):
             replay=ChainReplay.of(policy, self.obs, self.x),
             noise_history=None if history is None else history.replayed(policy),
         )
-
-
-def _valid(rollout: Rollout, whole: EncodedObs) -> EncodedObs:
-    """Return the observations of the valid decisions."""
-    if whole.encoded is not None:
-        return whole.select(rollout.valid.flatten().nonzero().flatten())
-    return EncodedObs({name: rollout.rows(tensor) for name, tensor in rollout.obs.items()})
 
 
 def _flat(obs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -55,7 +55,7 @@ class NoiseHistory(NamedTuple):
             rollout.x.flatten(0, 1),
             None if rollout.k_star is None else rollout.k_star.flatten(),
             rollout.initial_noise,
-            rollout.valid.flatten().nonzero().flatten(),
+            rollout.valid_rows,
             rollout.rows(rollout.noise_continues),
         )
 
