@@ -119,7 +119,7 @@ def test_raising_the_ratio_of_an_action_makes_it_likelier(generator):
 
     def distance() -> float:
         with torch.no_grad():
-            act = policy.act(data.obs, torch.Generator().manual_seed(3))
+            act = policy.act(data.obs.items, torch.Generator().manual_seed(3))
         return float((act - target).square().mean())
 
     before = distance()
