@@ -117,7 +117,9 @@ def test_every_stage_of_ours_that_evaluates_can_be_evaluated_again(name: str):
     cls = load("stages", name)
     asked = cls.evaluates and (cls.reads is None or "eval" in cls.reads)
     assert asked == hasattr(cls, "evaluate")
-    assert asked == (name in {"bc", "offline", "online", "distill", "export", "ope", "policy", "variants"})
+    assert asked == (
+        name in {"bc", "offline", "online", "distill", "export", "ope", "policy", "variants"}
+    )
 
 
 @pytest.mark.parametrize("noted", [True, False])
