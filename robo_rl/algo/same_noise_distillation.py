@@ -33,25 +33,3 @@ def same_noise_loss(
     with torch.no_grad():
         target = teacher.decode_normalized(obs, noise)
     return (student.decode_normalized(obs, noise) - target).square().mean(dim=(1, 2))
-
-
-def visited_loss(
-    student: DenoisingPolicy,
-    teacher: DenoisingPolicy,
-    visited: dict[str, Tensor],
-    rows: int,
-    generator: torch.Generator,
-) -> Tensor:
-    """``same_noise_loss`` at ``rows`` random observations of the visited ones; (B,).
-
-    Args:
-        student: One-step policy.
-        teacher: See ``same_noise_loss``.
-        visited: Name → (N, To, …).
-        rows: B.
-        generator: Draws the observations, then z.
-    """
-    size = len(next(iter(visited.values())))
-    pick = torch.randint(size, (rows,), generator=generator, device=generator.device)
-    obs = {name: seen[pick] for name, seen in visited.items()}
-    return same_noise_loss(student, teacher, obs, generator)

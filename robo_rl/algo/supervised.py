@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -65,3 +66,10 @@ class SupervisedTrainer(Stateful):
             return (self.done + 1) / self.cfg.warmup_steps
         share = (self.done - self.cfg.warmup_steps) / max(self.steps - self.cfg.warmup_steps, 1)
         return 0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * min(share, 1.0)))
+
+
+def draw_rows(table: dict[str, Tensor], rows: int, generator: torch.Generator) -> dict[str, Tensor]:
+    """Return ``rows`` rows of name → (N, …), drawn with replacement."""
+    size = len(next(iter(table.values())))
+    pick = torch.randint(size, (rows,), generator=generator, device=generator.device)
+    return {name: column[pick] for name, column in table.items()}

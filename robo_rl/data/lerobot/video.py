@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
@@ -106,7 +107,7 @@ def write_video(file: Path, frames: Iterable[Frame], fps: float, codec: str, crf
     os.environ.setdefault("SVT_LOG", "1")  # the encoder of AV1 prints errors alone
     count = 0
     try:
-        with av.open(str(file), "w") as container:
+        with _kept_priority() as restore, av.open(str(file), "w") as container:
             stream: Any = None
             for image in frames:
                 if stream is None:
@@ -116,9 +117,32 @@ def write_video(file: Path, frames: Iterable[Frame], fps: float, codec: str, crf
                     stream.height, stream.width = image.shape[:2]
                     stream.pix_fmt = "yuv420p"
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+                restore()
                 count += 1
             if stream is not None:
                 container.mux(stream.encode())
     except (FFmpegError, OSError) as error:
         raise DataError(f"could not be written: {error}", where=file) from None
     return count
+
+
+@contextmanager
+def _kept_priority() -> Generator[Callable[[], None]]:
+    """Yield a function that restores the priority of this thread; also restore it at the end.
+
+    For root the encoder of AV1 gives the thread that starts it a real-time priority. The frames
+    still to come, and all child processes, would inherit it and leave other processes no time.
+    """
+    if not hasattr(os, "sched_getscheduler"):
+        yield lambda: None
+        return
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+
+    def restore() -> None:
+        if os.sched_getscheduler(0) != before[0]:
+            os.sched_setscheduler(0, *before)
+
+    try:
+        yield restore
+    finally:
+        restore()

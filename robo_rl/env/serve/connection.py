@@ -50,9 +50,8 @@ class JsonConnection:
     def __init__(self, sock: socket.socket, timeout_s: float | None = _MESSAGE_S) -> None:
         sock.settimeout(timeout_s)
         self._sock, self._timeout_s, self._lock = sock, timeout_s, threading.Lock()
-        self._poll, self._room = select.poll(), select.poll()
+        self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
-        self._room.register(sock, select.POLLOUT)
 
     def send(self, message: Any, fd: int | None = None) -> None:
         """Send an object, with an optional file descriptor.
@@ -94,8 +93,10 @@ class JsonConnection:
         return bool(self._poll.poll(timeout_s * 1000))
 
     def has_room(self) -> bool:
-        """Return whether a short message can be sent at once."""
-        return bool(self._room.poll(0))
+        """Return whether a short message can be sent at once; any thread may ask."""
+        room = select.poll()  # one object serves one thread at a time
+        room.register(self._sock, select.POLLOUT)
+        return bool(room.poll(0))
 
     def close(self) -> None:
         """Close this end; a second call does nothing."""

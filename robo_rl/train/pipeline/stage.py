@@ -104,6 +104,16 @@ class Report:
             ) from error
 
 
+def find_policy(path: Path) -> tuple[Path, Report | None]:
+    """Return the directory of a policy, and the report of the stage that made it, if any.
+
+    Args:
+        path: Directory of a stage, or of a policy.
+    """
+    made = Report.read(path)
+    return (path, None) if made is None else (path / made.artifacts.get("policy", "policy"), made)
+
+
 class ActingPolicy(NamedTuple):
     """A policy function, its observation history To, and the executed actions per chunk."""
 

@@ -13,8 +13,8 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.same_noise_distillation import visited_loss
-from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.algo.same_noise_distillation import same_noise_loss
+from robo_rl.algo.supervised import SupervisedTrainer, draw_rows
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.core.stateful import Stateful
@@ -96,8 +96,8 @@ class JointDistillation(Stateful):
         losses = list[Tensor]()
         with single_process():
             for _ in range(self.cfg.steps if len(next(iter(seen.values()))) else 0):
-                student, rows = self.trainer.policy, self.cfg.batch
-                loss = visited_loss(student, policy, seen, rows, self.generator)
+                obs = draw_rows(seen, self.cfg.batch, self.generator)
+                loss = same_noise_loss(self.trainer.policy, policy, obs, self.generator)
                 losses.append(self.trainer.step(loss))
         mean = sum(numbers(losses)) / len(losses) if losses else float("nan")
         return {"student_loss": mean, "student_s": time.perf_counter() - start}

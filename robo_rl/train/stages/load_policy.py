@@ -14,7 +14,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage, find_policy
 
 
 class LoadPolicy(Stage):
@@ -54,9 +54,7 @@ class LoadPolicy(Stage):
             CheckpointError: The policy is missing or damaged.
             DataError: Its settings, observations or actions differ from the experiment's.
         """
-        path = Path(self.cfg.path).absolute()
-        made = Report.read(path)
-        place = path if made is None else path / made.artifacts.get("policy", "policy")
+        place, made = find_policy(Path(self.cfg.path).absolute())
         policy = load_policy(place)
         _demand_same_kind(place, policy, context)
         with closing(context.experiment.make_env(1)) as env:

@@ -29,7 +29,7 @@ from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop import Loop
 from robo_rl.train.stages import video
-from robo_rl.train.stages.distill import Distill
+from robo_rl.train.stages.distillation.one_step import Distill
 
 UPDATES, STEPS = 4, 25
 STUDENT = {"steps": STEPS, "batch": 64, "optim": {"lr": 3e-3, "warmup_steps": 0, "ema_decay": 0.9}}

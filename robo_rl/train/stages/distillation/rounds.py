@@ -1,0 +1,149 @@
+"""Rounds of distillation: a policy acts, then a student is trained at all visited states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.supervised import SupervisedTrainer, draw_rows
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.memory import demand_memory
+from robo_rl.core.seeding import derive, make_generator
+from robo_rl.core.stateful import Stateful
+from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.resumable_steps import take_steps
+from robo_rl.train.pipeline.stage import Context
+
+STREAM = "distill"
+"""Name of the random streams."""
+
+LOG_EVERY = 100
+"""Steps between lines of ``metrics.jsonl``."""
+
+Loss = Callable[[DenoisingPolicy, dict[str, Tensor], torch.Generator], Tensor]
+"""(student, observations name → (B, To, …), generator) → loss (B,)."""
+
+
+class RoundsConfig(ConfigModel):
+    """Rounds, env decisions and gradient steps of each."""
+
+    rounds: int = Field(default=4, ge=1)
+    """Rounds of collecting states and regression."""
+    num_envs: int = Field(default=128, ge=1)
+    """Envs that are stepped at once."""
+    decisions: int = Field(default=20, ge=1)
+    """Decisions per env and round."""
+    steps: int = Field(default=1000, ge=1)
+    """Gradient steps of a round."""
+    batch: int = Field(default=512, ge=1)
+    """Rows of a gradient step."""
+    optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
+    """Optimiser, learning-rate schedule and weight averaging."""
+
+    def check_memory(self, policy: DenoisingPolicy) -> None:
+        """Check that the visited states of all rounds fit into memory.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        if policy.device.type == "cpu":
+            states = self.rounds * self.decisions * self.num_envs
+            needed = 2 * states * policy.obs_horizon * policy.env_spec.num_bytes  # also a copy
+            hint = "lower rounds, decisions or num_envs of the stage, or the size of the images"
+            demand_memory(needed, f"{states:,} visited states", hint)
+
+
+class DistillationRounds(Stateful):
+    """The rounds and their state, with a checkpoint after each round.
+
+    A round collects states first. A run that resumes within a round does not collect them again.
+
+    Args:
+        cfg: Sizes.
+        context: Of the stage.
+        student: Trained in place.
+        loss: Its loss at visited observations.
+        first: The policy that acts in the first round; the student acts in the others.
+    """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps")
+
+    def __init__(
+        self,
+        cfg: RoundsConfig,
+        context: Context,
+        student: DenoisingPolicy,
+        loss: Loss,
+        first: DenoisingPolicy,
+    ) -> None:
+        self.cfg, self.context = cfg, context
+        self.loss, self.first = loss, first
+        self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
+        self.generator = make_generator(STREAM, context.seed, device=student.device)
+        self.visited: dict[str, Tensor] = {}
+        self.env_steps = 0
+
+    @property
+    def student(self) -> DenoisingPolicy:
+        """The student with its averaged weights."""
+        return self.trainer.ema.module
+
+    def train(self, folder: Path) -> float:
+        """Train the remaining rounds, with checkpoints in ``folder``; return the mean loss."""
+        with ExitStack() as self._open:
+            means = take_steps(
+                folder,
+                "distil",
+                self.cfg.rounds * self.cfg.steps,
+                self,
+                self.generator,
+                self.step,
+                checkpoint_every=self.cfg.steps,
+                log_every=LOG_EVERY,
+            )
+        return means["loss"]
+
+    def step(self) -> dict[str, Tensor]:
+        """Take one gradient step, after collecting states at the beginning of a round."""
+        if self.trainer.done % self.cfg.steps == 0:
+            self._visit()
+        obs = draw_rows(self.visited, self.cfg.batch, self.generator)
+        return {"loss": self.trainer.step(self.loss(self.trainer.policy, obs, self.generator))}
+
+    @torch.no_grad()
+    def _visit(self) -> None:
+        """Add the states that this round's policy visits."""
+        policy = self.first if self.trainer.done == 0 else self.student
+        number = self.trainer.done // self.cfg.steps
+        env, obs = self._env, self._env.reset(derive(STREAM, self.context.seed, number))
+        seen: list[dict[str, Tensor]] = [self.visited] if self.visited else []
+        for _ in range(self.cfg.decisions):
+            seen.append(obs)
+            step = env.step(policy.act(obs, self.generator))
+            self.env_steps += int(step.num_exec.sum())
+            obs = step.obs
+        self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
+
+    @cached_property
+    def _env(self) -> ChunkEnv:
+        """The env of all rounds; ``train`` closes it."""
+        policy = self.trainer.policy
+        env = ChunkEnv(
+            self.context.experiment.make_env(self.cfg.num_envs, policy.device),
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            gamma=1.0,
+        )
+        return self._open.enter_context(closing(env))
+
+    def _loaded(self) -> None:
+        device = self.trainer.policy.device
+        self.visited = {name: seen.to(device) for name, seen in self.visited.items()}
