@@ -118,7 +118,18 @@ def test_every_stage_of_ours_that_evaluates_can_be_evaluated_again(name: str):
     asked = cls.evaluates and (cls.reads is None or "eval" in cls.reads)
     assert asked == hasattr(cls, "evaluate")
     assert asked == (
-        name in {"bc", "offline", "online", "distill", "export", "ope", "policy", "variants"}
+        name
+        in {
+            "bc",
+            "offline",
+            "online",
+            "distill",
+            "opd",
+            "export",
+            "ope",
+            "policy",
+            "variants",
+        }
     )
 
 
