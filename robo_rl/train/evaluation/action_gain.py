@@ -164,12 +164,13 @@ def _displaced(env: SimEnv, columns: JointColumns, shift: Tensor) -> SimView:
 def _seen(
     env: SimEnv, obs: dict[str, Tensor], columns: JointColumns, shift: Tensor
 ) -> dict[str, Tensor]:
-    """Return obs, name → (B, To, …), with the newest one of displaced arms."""
+    """Return obs, name → (B, To, …), with the newest one of displaced arms; words stay."""
     newest = env.task.observe(_displaced(env, columns, shift))
-    return {
-        name: torch.cat([seen[:, :-1], newest[name].to(seen).unsqueeze(1)], dim=1)
-        for name, seen in obs.items()
+    displaced = {
+        name: torch.cat([obs[name][:, :-1], item.to(obs[name]).unsqueeze(1)], dim=1)
+        for name, item in newest.items()
     }
+    return {**obs, **displaced}
 
 
 def _gain(change: Tensor, shift: Tensor, columns: JointColumns) -> Tensor:

@@ -50,15 +50,16 @@ class Mixture:
 
     obs_horizon, horizon, exec_horizon = 2, 3, 2
 
-    def __init__(self, gain: float) -> None:
-        self.gain = gain
+    def __init__(self, gain: float, others: int = 0) -> None:
+        self.gain, self.others = gain, others
 
     def cpu(self):
         return self
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         noise = 0.01 * torch.randn(len(obs["joint_pos"]), 3, 7, generator=generator)
-        return self.gain * obs["joint_pos"][:, -1:].expand(-1, 3, -1) + noise
+        joints = self.gain * obs["joint_pos"][:, -1:].expand(-1, 3, -1) + noise
+        return torch.nn.functional.pad(joints, (0, self.others))
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.74])
@@ -66,6 +67,15 @@ def test_a_policys_gain_is_that_of_its_first_action(gain):
     found = policy_gain(make(reach()), Mixture(gain), 0)  # pyright: ignore
     assert found is not None
     assert found["value"] == pytest.approx(gain, abs=1e-4)
+
+
+def test_an_instruction_is_not_displaced():
+    cls = load("tasks", "coloured_table")
+    told = SimEnv.Config.model_validate({"text_encoder": {"name": "bytes"}})
+    task = cls(cls.Config(actions="joints"))
+    found = policy_gain(lambda number: SimEnv(told, task, number), Mixture(0.5, 1), 0)  # pyright: ignore
+    assert found is not None
+    assert found["value"] == pytest.approx(0.5, abs=1e-4)
 
 
 def test_other_worlds_have_no_gain():
