@@ -1,7 +1,7 @@
 """A scripted demonstrator of all skills on the table.
 
 Shapes: B envs. Every skill has the same four phases: above, down, close, and the rest: to lift, to
-push, or to stay.
+push, or to stay. The fingers close around a cube that is pushed, so that it does not slip aside.
 """
 
 from __future__ import annotations
@@ -40,15 +40,13 @@ class TableExpertConfig(PhasedExpertConfig, Sizes):
 
     Args:
         gripper_close_s: Time for the fingers to close.
-        drop_distance_m: Distance of hand and cube at which a lifted cube counts as lost.
+        drop_distance_m: Distance of hand and cube at which a held cube counts as lost.
         push_mps: Speed of a push.
-        aside_m: Distance beside the line of a push at which the hand begins anew.
     """
 
     gripper_close_s: float = Field(default=0.3, gt=0)
     drop_distance_m: float = Field(default=0.05, gt=0)
     push_mps: float = Field(default=0.15, gt=0)
-    aside_m: float = Field(default=0.025, gt=0)
 
 
 class TableExpert(PhasedExpert):
@@ -92,7 +90,7 @@ class TableExpert(PhasedExpert):
         speed = torch.where(pushing, self._cfg.push_mps, self._cfg.speed_mps)
         self._move(self._waypoint(seen), speed[:, None])
         self._turn(*self._facing(seen))
-        lets_go = (seen.skill == REACH) | ((seen.skill == LIFT) & (self._phase < CLOSE))
+        lets_go = (seen.skill == REACH) | (_holds(seen) & (self._phase < CLOSE))
         return torch.where(lets_go, self._task.gripper.open, self._task.gripper.closed)
 
     def _look(self, view: SimView) -> Seen:
@@ -100,7 +98,7 @@ class TableExpert(PhasedExpert):
         quats = skills.cube_quats(view)
         quat = skills.named(quats, view.goal[GOAL][:, 1])
         cube = planar_pose(scene.cube, quat).float() + self._misjudged
-        return Seen.of(scene.skill, cube, scene.pad.float(), scene.hand.float())
+        return Seen(scene.skill, cube, scene.pad.float())
 
     def _waypoint(self, seen: Seen) -> Tensor:
         return waypoint(seen, self._phase, self._hand_xy, self._cfg, self._half_m)
@@ -113,27 +111,27 @@ class TableExpert(PhasedExpert):
         """Return the yaw (B,) to turn to, and the turn (B,) after which a hand does the same."""
         import torch
 
-        lifts = (seen.skill == LIFT) & (self._phase <= DOWN)
-        yaw = torch.where(lifts, seen.cube[:, 2], self._yaw)
-        return yaw, torch.where(lifts, math.pi / 2, 2 * math.pi)
+        aligns = _holds(seen) & (self._phase <= DOWN)
+        yaw = torch.where(aligns, seen.cube[:, 2], self._yaw)
+        return yaw, torch.where(aligns, math.pi / 2, 2 * math.pi)
 
     def _switch(self, view: SimView, seen: Seen) -> None:
         """Advance where the phase is done; return to the first phase where the cube is lost."""
         import torch
 
         closed = self._steps * self._task.dt_s >= self._cfg.gripper_close_s
-        ready = torch.where(seen.skill == LIFT, closed, True)
+        ready = torch.where(_holds(seen), closed, True)
         done = torch.where(self._phase < CLOSE, self._arrived(view, self._waypoint(seen)), ready)
-        done = torch.where(self._phase == REST, self._is_lost(view, seen), done)
+        done = torch.where(self._phase == REST, self._is_lost(view) & _holds(seen), done)
         self._advance(done)
         self._misjudge((done & (self._phase == ABOVE)).nonzero().squeeze(-1))
 
-    def _is_lost(self, view: SimView, seen: Seen) -> Tensor:
-        """Return whether a cube has left the fingers, or lies beside the line of the push."""
-        import torch
+    def _is_lost(self, view: SimView) -> Tensor:
+        """Return whether the cube has left the fingers."""
+        scene = self._scene(view)
+        return distance(scene.hand, scene.cube) > self._cfg.drop_distance_m
 
-        apart = self._scene(view)
-        dropped = distance(apart.hand, apart.cube) > self._cfg.drop_distance_m
-        off_line = seen.aside() > self._cfg.aside_m
-        lost = torch.where(seen.skill == PUSH, off_line | seen.ahead(), dropped)
-        return lost & ((seen.skill == PUSH) | (seen.skill == LIFT))
+
+def _holds(seen: Seen) -> Tensor:
+    """Return whether the skill takes a cube between the fingers, (B,) bool."""
+    return (seen.skill == LIFT) | (seen.skill == PUSH)

@@ -107,7 +107,7 @@ def progress(scene: Scene, half_m: float, opened: float, holding: float) -> dict
     lifted = rewards.progress(scene.cube[:, 2] - half_m, 0.0, LIFT_M)
     apart = rewards.distance(scene.cube[:, :2], scene.pad)
     pushed = rewards.closeness(apart, PUSH_SCALE_M)
-    rest = torch.stack([near, (grasped + lifted) / 2, pushed, near], dim=1)
+    rest = torch.stack([near, (grasped + lifted) / 2, (grasped + pushed) / 2, near], dim=1)
     return {"near": near, "rest": rest.gather(1, scene.skill[:, None]).squeeze(1)}
 
 

@@ -20,21 +20,17 @@ ABOVE, DOWN, CLOSE, REST = range(4)
 
 
 class Sizes(ConfigModel):
-    """Heights and distances of the waypoints.
+    """Heights of the waypoints.
 
     Args:
         travel_m: Height at which the hand travels.
         lift_m: Height to which it lifts a cube.
         press_m: Height to which it presses.
-        behind_m: Distance behind the middle of a cube at which the hand comes down to push.
-        lead_m: Distance by which the set point of a push is inside the cube.
     """
 
     travel_m: float = Field(default=0.12, gt=0)
     lift_m: float = Field(default=0.12, gt=0)
     press_m: float = Field(default=0.005, gt=0)
-    behind_m: float = Field(default=0.06, gt=0)
-    lead_m: float = Field(default=0.01, ge=0)
 
 
 class Seen(NamedTuple):
@@ -44,30 +40,11 @@ class Seen(NamedTuple):
         skill: (B,) int64, index of the skill.
         cube: (B, 3), x, y and yaw of the named cube.
         pad: (B, 2), the named pad.
-        push: (B, 2), unit vector from the cube to the pad.
-        hand: (B, 3), the end effector.
     """
 
     skill: Tensor
     cube: Tensor
     pad: Tensor
-    push: Tensor
-    hand: Tensor
-
-    @classmethod
-    def of(cls, skill: Tensor, cube: Tensor, pad: Tensor, hand: Tensor) -> Seen:
-        """Return what is seen, with the direction of the push."""
-        way = pad - cube[:, :2]
-        return cls(skill, cube, pad, way / way.norm(dim=1, keepdim=True).clamp(min=1e-6), hand)
-
-    def aside(self) -> Tensor:
-        """Return the distance (B,) of the hand from the line through cube and pad."""
-        off = self.hand[:, :2] - self.cube[:, :2]
-        return (self.push[:, 0] * off[:, 1] - self.push[:, 1] * off[:, 0]).abs()
-
-    def ahead(self) -> Tensor:
-        """Return whether the hand is on the pad's side of the cube, (B,) bool."""
-        return ((self.hand[:, :2] - self.cube[:, :2]) * self.push).sum(1) > 0
 
 
 def waypoint(seen: Seen, phase: Tensor, hand_xy: Tensor, sizes: Sizes, half_m: float) -> Tensor:
@@ -77,20 +54,19 @@ def waypoint(seen: Seen, phase: Tensor, hand_xy: Tensor, sizes: Sizes, half_m: f
         seen: What is seen.
         phase: (B,) int64.
         hand_xy: (B, 2), where the set point of the hand is.
-        sizes: Heights and distances.
+        sizes: Heights.
         half_m: Half the edge of a cube.
     """
     import torch
 
-    behind = seen.cube[:, :2] - sizes.behind_m * seen.push
-    into = seen.cube[:, :2] - (half_m - sizes.lead_m) * seen.push
     cube, pad = seen.cube[:, :2], seen.pad
     hover = 2 * half_m + skills.HOVER_M
     travel, low, high = sizes.travel_m, half_m, sizes.lift_m
+    around = [_at(cube, travel), _at(cube, low), _at(hand_xy, low)]
     plans = [
         [_at(cube, hover)] * 4,
-        [_at(cube, travel), _at(cube, low), _at(hand_xy, low), _at(hand_xy, high)],
-        [_at(behind, travel), _at(behind, low), _at(behind, low), _at(into, low)],
+        [*around, _at(hand_xy, high)],
+        [*around, _at(pad, low)],
         [_at(pad, travel)] + [_at(pad, sizes.press_m)] * 3,
     ]
     of_skill = torch.stack([torch.stack(plan, dim=1) for plan in plans], dim=1)
