@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import (
     ClosedLoopParity,
     Contract,
+    GateRecord,
     Manifest,
     NumericParity,
     QueryLatency,
 )
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.export.build import BundleEvidence, build_bundle
 from robo_rl.export.onnx import contract_of, export_policy
 
 OBS = ObsSpec(
@@ -105,3 +110,31 @@ def dataset_obs() -> dict[str, Tensor]:
         name: torch.randn(1000, 2, *spec.shape, generator=generator)
         for name, spec in OBS.items.items()
     }
+
+
+def run_build(
+    policy: Any,
+    path: Path,
+    contract: Contract,
+    obs: dict[str, Tensor],
+    successes: int = 187,
+    *,
+    inpaint: bool = False,
+    split: bool = False,
+) -> Bundle:
+    """Build a bundle of a policy whose proofs in closed loop are given."""
+    return build_bundle(
+        policy,
+        path,
+        contract=contract,
+        evidence=BundleEvidence(
+            "data", {"seed": 0}, (GateRecord(name="bc", passed=False, waiver="a trial"),)
+        ),
+        obs=obs,
+        closed_loop=lambda session: (successes, 200),
+        policy_score=(188, 200),
+        generator=torch.Generator().manual_seed(0),
+        latency_calls=50,
+        inpaint=inpaint,
+        split=split,
+    )

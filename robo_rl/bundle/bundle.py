@@ -17,14 +17,17 @@ from pydantic import ValidationError
 
 from robo_rl.bundle.contract import mismatches
 from robo_rl.bundle.manifest import (
+    EXPERT_FILE,
     INPAINT_FILE,
     MANIFEST_FILE,
     MODEL_FILE,
+    PREFIX_FILE,
     SCHEMA_VERSION,
     FileRecord,
     Manifest,
 )
 from robo_rl.bundle.session import PolicySession
+from robo_rl.bundle.split_session import SplitSession
 from robo_rl.bundle.text import text_encoder_of
 from robo_rl.core.atomic_files import staged_directory, write_file
 from robo_rl.core.checksummed_json import seal, unseal
@@ -138,6 +141,21 @@ class Bundle:
             )
         contract = self.manifest.contract
         return PolicySession(self.read(file), contract, threads=threads, inpaint=inpaint)
+
+    def split_session(self, *, threads: int = 1) -> SplitSession:
+        """Open a session of the policy in two graphs.
+
+        Raises:
+            BundleError: The bundle has no such graphs, or a file is altered.
+        """
+        if PREFIX_FILE not in self.manifest.files:
+            raise BundleError(
+                "this policy is in one graph",
+                where=self.path / PREFIX_FILE,
+                hint="export it again with stages.export.split=true, or leave prefix out",
+            )
+        graphs = self.read(PREFIX_FILE), self.read(EXPERT_FILE)
+        return SplitSession(*graphs, self.manifest.contract, threads=threads)
 
     def text_encoder(self) -> TextEncoder | None:
         """Return the encoder of instructions; None if the policy reads none.

@@ -13,13 +13,15 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from robo_rl.core.spec import ActSpec, ObsSpec
 
-SCHEMA_VERSION = 4
-"""Version 2 adds ``inpainting``, 3 ``world``, 4 ``contract.text_encoder``; each bundle has the
-version of what it holds."""
+SCHEMA_VERSION = 5
+"""Version 2 adds ``inpainting``, 3 ``world``, 4 ``contract.text_encoder``, 5 ``split``; each bundle
+has the version of what it holds."""
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "policy.onnx"
 INPAINT_FILE = "inpaint.onnx"
 """The inpainting graph, which is optional; see ``robo_rl.policy.inpaint``."""
+PREFIX_FILE, EXPERT_FILE = "prefix.onnx", "expert.onnx"
+"""The policy in two graphs, which are optional; see ``robo_rl.export.split``."""
 
 
 class _Record(BaseModel):
@@ -171,6 +173,7 @@ class Manifest(_Record):
         latency: Timed policy or graph → its latency.
         versions: Package → version.
         inpainting: Numeric parity of the inpainting graph; None without one.
+        split: Numeric parity of the two graphs; None without them.
         world: Part → digest or version of the world of the evaluation, see
             ``robo_rl.train.pipeline.world_digest``; empty if not recorded.
         files: File name → content; filled by ``Bundle.write``.
@@ -188,6 +191,7 @@ class Manifest(_Record):
     latency: dict[str, QueryLatency]
     versions: dict[str, str]
     inpainting: NumericParity | None = None
+    split: NumericParity | None = None
     world: dict[str, str] = {}
     files: dict[str, FileRecord] = {}
 
@@ -196,7 +200,7 @@ class Manifest(_Record):
 
         Absent parts are left out, so that readers of older schemas can read the file.
         """
-        absent = {name for name in ("inpainting", "world") if not getattr(self, name)}
+        absent = {name for name in ("inpainting", "split", "world") if not getattr(self, name)}
         tree = self.model_dump(exclude=absent)
         if not self.contract.text_encoder:
             del tree["contract"]["text_encoder"]

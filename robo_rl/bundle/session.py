@@ -49,7 +49,7 @@ class PolicySession:
     ) -> None:
         self.contract, self.inpaints = contract, inpaint
         self._file = INPAINT_FILE if inpaint else MODEL_FILE
-        self._runtime = _open(model, threads, self._file)
+        self._runtime = open_graph(model, threads, self._file)
         self._needs = {node.name: node for node in self._runtime.get_inputs()}
         self._expected = {
             name: ((contract.obs_horizon, *spec.shape), np.dtype(spec.dtype))
@@ -148,7 +148,13 @@ class PolicySession:
             )
 
 
-def _open(model: bytes, threads: int, file: str) -> Any:
+def open_graph(model: bytes, threads: int, file: str) -> Any:
+    """Return ONNX Runtime's session of a graph.
+
+    Raises:
+        BundleError: The graph does not load.
+        DeviceError: ONNX Runtime is not installed.
+    """
     try:
         import onnxruntime
     except ImportError:

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import (
+    EXPERT_FILE,
     INPAINT_FILE,
     MODEL_FILE,
+    PREFIX_FILE,
     SCHEMA_VERSION,
     ClosedLoopParity,
     Contract,
@@ -28,6 +30,7 @@ from robo_rl.bundle.manifest import (
     QueryLatency,
 )
 from robo_rl.bundle.session import PolicySession
+from robo_rl.bundle.split_session import SplitSession
 from robo_rl.config.provenance import versions
 from robo_rl.core.errors import GateError
 from robo_rl.export.action_gap import SHARE_LIMIT, ActGap
@@ -40,9 +43,12 @@ from robo_rl.export.parity import (
     numeric_parity,
     policy_latency,
     session_latency,
+    split_latency,
 )
+from robo_rl.export.split import export_split
 
-GRAPH, INPAINTING, POLICY = "onnx", "onnx_inpaint", "torch"
+GRAPH, INPAINTING, SPLIT, POLICY = "onnx", "onnx_inpaint", "onnx_split", "torch"
+PREFIX, EXPERT = "onnx_prefix", "onnx_expert"
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ def build_bundle(
     generator: torch.Generator,
     latency_calls: int = 1000,
     inpaint: bool = False,
+    split: bool = False,
 ) -> Bundle:
     """Export a policy, check its graph, and write the bundle only if all checks pass.
 
@@ -95,13 +102,15 @@ def build_bundle(
         generator: Draws the noise of the numeric comparison.
         latency_calls: Number of queries to time.
         inpaint: Whether the bundle also holds the inpainting graph.
+        split: Whether it also holds the policy in two graphs, see ``robo_rl.export.split``.
 
     Raises:
         GateError: The policy does not export, or a check fails; the message lists all failures.
             Nothing is written.
     """
-    files = _graphs(policy, inpaint=inpaint)
+    files = _graphs(policy, inpaint=inpaint, split=split)
     proofs, graphs = dict[str, ActGap](), dict[str, QueryLatency]()
+    alone = dict[str, QueryLatency]()  # asked at a rate of its own
     session = PolicySession(files[MODEL_FILE], contract)
     proofs[GRAPH] = numeric_parity(policy, session, obs, generator)
     closed = closed_loop_parity(*closed_loop(session), *policy_score)
@@ -111,9 +120,14 @@ def build_bundle(
         with_plan = PolicySession(files[INPAINT_FILE], contract, inpaint=True)
         proofs[INPAINTING] = inpaint_parity(policy, with_plan, obs, generator)
         graphs[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
+    if split:
+        both = SplitSession(files[PREFIX_FILE], files[EXPERT_FILE], contract)
+        proofs[SPLIT] = numeric_parity(policy, both, obs, generator)
+        times = split_latency(both, obs, calls=latency_calls)
+        graphs[EXPERT], alone[PREFIX] = times.expert, times.prefix
     gate = _judge(proofs, closed, graphs, contract)
     manifest = Manifest(
-        schema_version=_schema_version(contract, evidence, inpaint=inpaint),
+        schema_version=_schema_version(contract, evidence, inpaint=inpaint, split=split),
         contract=contract,
         normalizer=policy.normalizer.stats_hash,
         dataset=evidence.dataset,
@@ -122,29 +136,36 @@ def build_bundle(
         evaluation=dict(evidence.evaluation),
         numeric=proofs[GRAPH].record,
         closed_loop=closed,
-        latency={**evidence.latency, **graphs, POLICY: eager},
+        latency={**evidence.latency, **graphs, **alone, POLICY: eager},
         versions=versions(),
         inpainting=proofs[INPAINTING].record if inpaint else None,
+        split=proofs[SPLIT].record if split else None,
         world=dict(evidence.world),
     )
     return Bundle.write(path, manifest, {**files, **evidence.files})
 
 
-def _schema_version(contract: Contract, evidence: BundleEvidence, *, inpaint: bool) -> int:
+def _schema_version(
+    contract: Contract, evidence: BundleEvidence, *, inpaint: bool, split: bool
+) -> int:
     """Return the oldest version that has all parts."""
-    if contract.text_encoder:
+    if split:
         return SCHEMA_VERSION
+    if contract.text_encoder:
+        return 4
     return 3 if evidence.world else 1 + inpaint
 
 
-def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:
+def _graphs(policy: Any, *, inpaint: bool, split: bool) -> dict[str, bytes]:
     """Return file name → graph."""
     with tempfile.TemporaryDirectory() as scratch:
-        return {
-            name: export_policy(policy, Path(scratch) / name, inpaint=plans).read_bytes()
+        folder = Path(scratch)
+        found = {
+            name: export_policy(policy, folder / name, inpaint=plans).read_bytes()
             for name, plans in ((MODEL_FILE, False), (INPAINT_FILE, True))
             if inpaint or not plans
         }
+        return {**found, **(export_split(policy, folder) if split else {})}
 
 
 def _judge(

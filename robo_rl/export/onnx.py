@@ -1,5 +1,7 @@
 """Exports a policy as one ONNX graph: normaliser, network, all denoising steps, denormaliser.
 
+``robo_rl.export.split`` exports it as two.
+
 Shapes: B rows, To observation history, H horizon, A act_dim. Inputs: each observation by name
 (B, To, …) and ``noise`` (B, H, A), physical units; output ``act`` (B, H, A), physical units. The
 inpainting graph also takes ``planned`` (B, H, A), physical units, and ``weight`` (B, H); see
@@ -28,7 +30,8 @@ from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.derivatives import with_explicit_derivatives
 from robo_rl.export.parity import paired_actions
 
-_EXAMPLE_ROWS = 2  # an example of one row would freeze the batch size at 1
+EXAMPLE_ROWS = 2
+"""Rows of an example; one row would freeze the batch size at 1."""
 _TRIED_ROWS = (1, 2, 7)
 
 
@@ -85,7 +88,7 @@ def export_policy(
     model = cast(Any, copy.deepcopy(policy)).cpu().eval()
     scratch = target.with_name(f".{target.name}.tmp")
     try:
-        _write_graph(_Graph(model, inpaint=inpaint).eval(), scratch)
+        write_graph(_Graph(model, inpaint=inpaint).eval(), scratch)
         _try_batches(model, scratch.read_bytes(), inpaint=inpaint)
         scratch.replace(target)
     finally:
@@ -115,8 +118,26 @@ def random_plan(policy: Exportable, rows: int, seed: int = 0) -> tuple[Tensor, T
     return act, torch.rand(rows, policy.horizon, generator=generator)
 
 
-class _Graph(nn.Module):
-    """``decode`` or ``inpaint`` with positional inputs, which the exporter names."""
+class Graph(nn.Module):
+    """A module with positional inputs, which the exporter names.
+
+    Attributes:
+        inputs: Name of each input.
+        outputs: Name of each output.
+        differentiates: Whether ``forward`` differentiates.
+    """
+
+    inputs: list[str]
+    outputs: list[str]
+    differentiates: bool = False
+
+    def example(self) -> tuple[Tensor, ...]:
+        """Return inputs of the right shapes and types, of more than one row."""
+        raise NotImplementedError
+
+
+class _Graph(Graph):
+    """``decode`` or ``inpaint`` of a policy."""
 
     def __init__(self, policy: Any, *, inpaint: bool) -> None:
         super().__init__()
@@ -124,11 +145,11 @@ class _Graph(nn.Module):
         self.call = _inpaint_of(policy) if inpaint else policy.decode
         self.names = tuple(policy.obs_spec.items)
         self.inputs = [*self.names, NOISE, *([PLANNED, WEIGHT] if inpaint else [])]
-        self.inpaints = inpaint
+        self.outputs, self.differentiates = [ACT], inpaint
 
     def example(self) -> tuple[Tensor, ...]:
-        obs, noise = random_inputs(self.policy, _EXAMPLE_ROWS)
-        plan = random_plan(self.policy, _EXAMPLE_ROWS) if self.inpaints else ()
+        obs, noise = random_inputs(self.policy, EXAMPLE_ROWS)
+        plan = random_plan(self.policy, EXAMPLE_ROWS) if self.differentiates else ()
         return *obs.values(), noise, *plan
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -145,7 +166,13 @@ def _inpaint_of(policy: Any) -> Any:
     return policy.inpaint
 
 
-def _write_graph(model: _Graph, path: Path) -> None:
+def write_graph(model: Graph, path: Path) -> None:
+    """Write a graph.
+
+    Raises:
+        GateError: The module does not export.
+        DeviceError: The packages of the ``export`` extra are not installed.
+    """
     try:
         import onnxscript  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError:
@@ -166,17 +193,22 @@ def _write_graph(model: _Graph, path: Path) -> None:
         program.save(path)
 
 
-def _trace(model: _Graph) -> Any:
+def _trace(model: Graph) -> Any:
     example = model.example()
     rows = torch.export.Dim("rows")
     traced = torch.export.export(
-        with_explicit_derivatives(model, example) if model.inpaints else model,
+        with_explicit_derivatives(model, example) if model.differentiates else model,
         example,
         dynamic_shapes=(tuple({0: rows} for _ in example),),
         strict=False,
     )
     return torch.onnx.export(
-        traced, (), dynamo=True, input_names=model.inputs, output_names=[ACT], verbose=False
+        traced,
+        (),
+        dynamo=True,
+        input_names=model.inputs,
+        output_names=model.outputs,
+        verbose=False,
     )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from robo_rl.bundle.manifest import ClosedLoopParity, QueryLatency
 from robo_rl.bundle.session import PlannedActions, PolicySession
+from robo_rl.bundle.split_session import SplitSession
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.action_gap import ActGap, widest_gap
 from robo_rl.stats.intervals import wilson
@@ -27,7 +28,10 @@ _WARM_UP_CALLS = 20
 
 
 def numeric_parity(
-    policy: Any, session: PolicySession, obs: Mapping[str, Tensor], generator: torch.Generator
+    policy: Any,
+    session: PolicySession | SplitSession,
+    obs: Mapping[str, Tensor],
+    generator: torch.Generator,
 ) -> ActGap:
     """Compare evaluation actions of policy and graph, from the same observations and noise.
 
@@ -80,7 +84,7 @@ def inpaint_parity(
 def _numeric(
     both: Callable[[dict[str, Tensor]], tuple[Tensor, Tensor]],
     policy: Any,
-    session: PolicySession,
+    session: PolicySession | SplitSession,
     obs: Mapping[str, Tensor],
 ) -> ActGap:
     """Return the widest gap over batches of obs (N, To, …)."""
@@ -172,7 +176,7 @@ def closed_loop_shortfall(closed: ClosedLoopParity) -> ParityShortfall | None:
 
 
 def session_as_policy(
-    session: PolicySession,
+    session: PolicySession | SplitSession,
 ) -> Callable[[dict[str, Tensor], torch.Generator], Tensor]:
     """Return the graph as a function like ``policy.act``: a generator draws the same noise."""
 
@@ -194,6 +198,25 @@ def session_latency(
     row = {name: tensor[:1].cpu().numpy() for name, tensor in obs.items()}
     noise = np.zeros((1, *session.contract.chunk_shape), np.float32)
     return latency(lambda: session.act(row, noise), calls=calls)
+
+
+class SplitLatency(NamedTuple):
+    """Latency of each of the two graphs of a policy."""
+
+    prefix: QueryLatency
+    expert: QueryLatency
+
+
+def split_latency(
+    session: SplitSession, obs: Mapping[str, Tensor], *, calls: int = 1000
+) -> SplitLatency:
+    """Return the latency of both graphs on the first row of obs (N, To, …)."""
+    row = {name: tensor[:1].cpu().numpy() for name, tensor in obs.items()}
+    noise, prefix = np.zeros((1, *session.contract.chunk_shape), np.float32), session.encode(row)
+    return SplitLatency(
+        latency(lambda: session.encode(row), calls=calls),
+        latency(lambda: session.act_on(prefix, row, noise), calls=calls),
+    )
 
 
 def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000) -> QueryLatency:

@@ -35,6 +35,19 @@ def join_rows(parts: Sequence[Embedding]) -> Embedding:
     return type(first)(*joined) if hasattr(first, "_fields") else tuple(joined)
 
 
+def leaves(embedding: Embedding) -> list[Tensor]:
+    """Return the tensors of an embedding, in order."""
+    found = list[Tensor]()
+    _map(lambda part: found.append(part) or part, embedding)
+    return found
+
+
+def with_leaves(embedding: Embedding, tensors: Sequence[Tensor]) -> Embedding:
+    """Return an embedding of the same structure that holds other tensors, as from ``leaves``."""
+    rest = iter(tensors)
+    return _map(lambda _: next(rest), embedding)
+
+
 def _map(change: Callable[[Tensor], Tensor], embedding: Embedding) -> Embedding:
     if isinstance(embedding, Tensor):
         return change(embedding)

@@ -8,46 +8,20 @@ from typing import Any
 
 import pytest
 import torch
+from small_export import run_build
 from torch import Tensor
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import (
     ClosedLoopParity,
     Contract,
-    GateRecord,
     NumericParity,
     QueryLatency,
 )
 from robo_rl.bundle.session import PolicySession
 from robo_rl.core.errors import GateError
 from robo_rl.export import build
-from robo_rl.export.build import BundleEvidence, build_bundle
 from robo_rl.export.parity import closed_loop_parity, latency, numeric_parity
-
-
-def run_build(
-    policy: Any,
-    path: Path,
-    contract: Contract,
-    obs: dict[str, Tensor],
-    successes: int = 187,
-    *,
-    inpaint: bool = False,
-) -> Bundle:
-    return build_bundle(
-        policy,
-        path,
-        contract=contract,
-        evidence=BundleEvidence(
-            "data", {"seed": 0}, (GateRecord(name="bc", passed=False, waiver="a trial"),)
-        ),
-        obs=obs,
-        closed_loop=lambda session: (successes, 200),
-        policy_score=(188, 200),
-        generator=torch.Generator().manual_seed(0),
-        latency_calls=50,
-        inpaint=inpaint,
-    )
 
 
 def test_a_bundle_that_goes_on_from_a_plan_has_both_graphs_and_both_proofs(

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.images import channels_first
 from robo_rl.core.spec import ObsSpec
+from robo_rl.nets.embedding import Embedding
 
 FRAMES_AT_ONCE = 1024
 """Frames that are encoded at once without a gradient."""
@@ -48,6 +49,9 @@ class ObsEncoder(nn.Module, ABC):
     """Whether the encoder reads texts."""
     caches: ClassVar[bool] = False
     """Whether the encoder keeps results from one call to the next, which no CUDA graph can."""
+    splits: ClassVar[bool] = False
+    """Whether ``encode_prefix`` and ``join`` are defined, and ``forward`` is the one after the
+    other: a robot may then encode images and texts less often than it acts."""
     num_features: int
 
     @classmethod
@@ -90,6 +94,14 @@ class ObsEncoder(nn.Module, ABC):
     def forward(self, features: ObsFeatures) -> Tensor:
         """Map an observation to features (B, F)."""
 
+    def encode_prefix(self, features: ObsFeatures) -> Embedding:
+        """Map images and texts to a part of the features; vectors may say where to look."""
+        raise NotImplementedError
+
+    def join(self, prefix: Embedding, vectors: Tensor) -> Any:
+        """Return the features of a prefix, which may be older, and the latest vectors (B, O)."""
+        raise NotImplementedError
+
 
 class ImageEncoder(ObsEncoder):
     """Encodes every frame of every camera by a backbone, beside the vectors.
@@ -110,6 +122,7 @@ class ImageEncoder(ObsEncoder):
     """
 
     reads_images: ClassVar[bool] = True
+    splits: ClassVar[bool] = True
 
     def __init__(
         self, cfg: Any, obs_spec: ObsSpec, obs_horizon: int, trunk: nn.Module | None = None
@@ -142,8 +155,16 @@ class ImageEncoder(ObsEncoder):
 
     def forward(self, features: ObsFeatures) -> Tensor:
         """Map an observation to features (B, F)."""
+        return self.join(self.encode_prefix(features), features.vectors)
+
+    def encode_prefix(self, features: ObsFeatures) -> Tensor:
+        """Return the features of all cameras, (B, F − O)."""
         parts = [self._camera(name, features.images[name], features) for name in self.cameras]
-        return torch.cat([features.vectors, *parts], dim=-1)
+        return torch.cat(parts, dim=-1)
+
+    def join(self, prefix: Tensor, vectors: Tensor) -> Tensor:
+        """See ``ObsEncoder``."""
+        return torch.cat([vectors, prefix], dim=-1)
 
     def _camera(self, name: str, images: Tensor, features: ObsFeatures) -> Tensor:
         frames = images.flatten(0, 1)

@@ -17,7 +17,7 @@ from robo_rl.core.images import channels_first
 from robo_rl.core.spec import ObsSpec
 from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
 from robo_rl.nets.vla.pi0 import PaliGemmaPrefix
-from robo_rl.nets.vla.prefix import Prefix
+from robo_rl.nets.vla.prefix import Prefix, pad_last
 from robo_rl.nets.vla.sizes import VlaSizes
 from robo_rl.nets.vla.smolvla import SmolVlaPrefix
 
@@ -51,7 +51,7 @@ class VlaEncoder(ObsEncoder):
 
     def __init__(self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int) -> None:
         super().__init__()
-        del obs_horizon
+        self.obs_horizon = obs_horizon
         self.cameras = cfg.cameras or obs_spec.image_names
         self.is_channels_first = {
             name: channels_first(obs_spec.items[name].shape) for name in self.cameras
@@ -103,9 +103,11 @@ class VlaEncoder(ObsEncoder):
         """Map an observation to a prefix."""
         words = features.words[self.text][:, -1]
         images = [self._image(name, features) for name in self.cameras]
-        width = features.vectors.shape[-1] // features.words[self.text].shape[1]
-        state = features.vectors[:, -width:]
-        return self.prefix(images, words.clamp(min=0), words >= 0, state)
+        return self.prefix(images, words.clamp(min=0), words >= 0, self._state(features.vectors))
+
+    def _state(self, vectors: Tensor) -> Tensor:
+        """Return the vectors of the latest step."""
+        return vectors[:, -(vectors.shape[-1] // self.obs_horizon) :]
 
     def _image(self, name: str, features: ObsFeatures) -> Tensor:
         """Return the latest images (B, 3, h, w) in [0, 1]."""
@@ -131,7 +133,17 @@ class SmolVlaEncoder(VlaEncoder):
 
 
 class PaliGemmaEncoder(VlaEncoder):
-    """Encodes by PaliGemma (see ``PaliGemmaPrefix``)."""
+    """Encodes by PaliGemma (see ``PaliGemmaPrefix``), apart from the state."""
+
+    splits: ClassVar[bool] = True
+
+    def encode_prefix(self, features: ObsFeatures) -> Prefix:
+        """Return the cache of images and words, with the state of its time."""
+        return self(features)
+
+    def join(self, prefix: Prefix, vectors: Tensor) -> Prefix:
+        """Return the prefix with the latest state."""
+        return prefix._replace(state=pad_last(self._state(vectors), prefix.state.shape[-1]))
 
     def make_prefix(self, cfg: VlaEncoder.Config) -> PaliGemmaPrefix:
         """See ``VlaEncoder``."""

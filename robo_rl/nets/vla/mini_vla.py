@@ -59,6 +59,7 @@ class MiniVlaEncoder(ObsEncoder):
 
     reads_images: ClassVar[bool] = True
     reads_words: ClassVar[bool] = True
+    splits: ClassVar[bool] = True
 
     def __init__(self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int) -> None:
         super().__init__()
@@ -103,10 +104,18 @@ class MiniVlaEncoder(ObsEncoder):
 
     def forward(self, features: ObsFeatures) -> Tensor:
         """Map an observation to features (B, F)."""
+        return self.join(self.encode_prefix(features), features.vectors)
+
+    def encode_prefix(self, features: ObsFeatures) -> Tensor:
+        """Return the features of the sentence, and of the images where it asks to look."""
         sentence = self.tower(features.words[self.text][:, -1])
         asked = torch.cat([sentence, features.vectors], dim=-1)
         seen = [self.looks[name](self._latest(name, features), asked) for name in self.cameras]
-        return torch.cat([features.vectors, sentence, *seen], dim=-1)
+        return torch.cat([sentence, *seen], dim=-1)
+
+    def join(self, prefix: Tensor, vectors: Tensor) -> Tensor:
+        """See ``ObsEncoder``."""
+        return torch.cat([vectors, prefix], dim=-1)
 
     def _latest(self, name: str, features: ObsFeatures) -> Tensor:
         """Return the latest images (B, C, h, w) in [-1, 1]."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from robo_rl.bundle.manifest import GateRecord, Manifest, MeasuredValue, QueryLatency
 from robo_rl.bundle.session import PolicySession
 from robo_rl.bundle.text import portable
-from robo_rl.config.models import ConfigModel
+from robo_rl.config.models import OmitsDefaults
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import GateError
 from robo_rl.core.seeding import make_generator
@@ -22,6 +22,7 @@ from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.export.build import BundleEvidence, build_bundle
 from robo_rl.export.onnx import contract_of
 from robo_rl.export.parity import MIN_ROWS, policy_latency, session_as_policy
+from robo_rl.export.split import check_splits
 from robo_rl.language.base import INSTRUCTION
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy
@@ -41,16 +42,21 @@ class Export(Stage):
         cfg: See ``Config``.
     """
 
-    class Config(ConfigModel):
-        """Number of timed queries, and whether to add the inpainting graph.
+    class Config(OmitsDefaults):
+        """Number of timed queries, and whether to add further graphs.
 
-        ``inpaint`` adds the graph that ``chunks.merge=inpaint`` of a deployment needs.
+        ``inpaint`` adds the graph that ``chunks.merge=inpaint`` of a deployment needs, ``split``
+        the two graphs that its ``prefix`` needs.
         """
+
+        omitted: ClassVar = ("split",)
 
         latency_calls: int = Field(default=1000, ge=100)
         """Number of timed queries."""
         inpaint: bool = False
         """Whether the bundle has the graph that continues a plan."""
+        split: bool = False
+        """Whether the bundle has the policy in two graphs: images and words, and the expert."""
 
     waivable = False  # a failed check leaves no bundle
     needs: ClassVar = ("policy", "dataset")
@@ -62,8 +68,9 @@ class Export(Stage):
     @classmethod
     def check_policy(cls, cfg: Config, policy: Component[DenoisingPolicy]) -> None:
         """See ``Stage``."""
-        del cfg
         check_distillable(policy.cfg, "export")
+        if cfg.split:
+            check_splits(policy.cfg.encoder.cls)
 
     def run(self, context: Context) -> Report:
         """Write the bundle.
@@ -98,6 +105,7 @@ class Export(Stage):
             generator=make_generator("parity", context.seed),
             latency_calls=self.cfg.latency_calls,
             inpaint=self.cfg.inpaint,
+            split=self.cfg.split,
         )
         return _report(bundle.manifest, _COUNTED[result.measure])
 

@@ -22,7 +22,7 @@ from robo_rl_sim2real.control.runtime import Runtime
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
-from robo_rl_sim2real.node.node import warm_up_session, zero_observation
+from robo_rl_sim2real.node.policy_query import expert_query, warm_up_session, zero_observation
 from robo_rl_sim2real.node.settings import DeploySettings, Wiring, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
 from robo_rl_sim2real.transport.base import COMMAND, Endpoint, Qos, Transport, reading_qos
@@ -133,7 +133,8 @@ def survey(
         _ends(transport, topics, wiring)  # the first call starts discovery
         late_s = _late(1.0 / contract.act.rate_hz, clock)
         rivals = any(end.writes for ends in _ends(transport, (), wiring).values() for end in ends)
-        query_s = _timed(query, contract, clock, _FEW if rivals else _QUERIES)
+        timed = expert_query(bundle, 0) if settings.prefix else query
+        query_s = _timed(timed, contract, clock, _FEW if rivals else _QUERIES)
         loaded_late_s = np.zeros(0) if rivals else _loaded_late(clock)
         for arrivals in heard.values():  # excludes messages during the timing
             arrivals.stamps_s.clear()

@@ -15,6 +15,7 @@ from robo_rl.bundle.session import PlannedActions
 from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.control.health import Health
 from robo_rl_sim2real.control.inference import Query
+from robo_rl_sim2real.control.prefix import PrefixedPolicy
 from robo_rl_sim2real.core.clock import RecentDurations
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.diagnostics import Level, Status, statuses_to_reading
@@ -39,6 +40,7 @@ class DiagnosticSources(NamedTuple):
         dt_s: Control period.
         health: Returns the node's health.
         inference: Inference times of the policy.
+        prefix: The policy in two graphs, if it is.
         problems: Returns the problems of the transport and of all listeners.
     """
 
@@ -48,6 +50,7 @@ class DiagnosticSources(NamedTuple):
     dt_s: float
     health: Callable[[], Health]
     inference: RecentDurations
+    prefix: PrefixedPolicy | None
     problems: Callable[[], list[str]]
 
 
@@ -101,6 +104,7 @@ class Diagnostics:
             _policy(health),
             *(self._topic(topic, now_s) for topic in self._came),
             _inference(self._subject.inference, self._subject.dt_s),
+            *([] if self._subject.prefix is None else [_prefix(self._subject.prefix)]),
             _transport(problems),
             Status("bundle", Level.OK, "verified", self._subject.constants),
         ]
@@ -186,6 +190,19 @@ def _inference(taken: RecentDurations, dt_s: float) -> Status:
     said = "one in a hundred takes longer than a control period" if slow else "within the period"
     values = _percentiles("inference", (p50_s, p99_s))
     return Status("inference", Level.WARN if slow else Level.OK, said, values)
+
+
+def _prefix(policy: PrefixedPolicy) -> Status:
+    """Return the age of what the policy has seen and read, and the times of its refreshes."""
+    age_s, limit_s = policy.age_s, policy.cfg.max_age_s
+    fresh = age_s <= limit_s
+    said = f"{age_s:.2f} s old" if np.isfinite(age_s) else "nothing seen yet"
+    said += "" if fresh else f", at most {limit_s:g} s: the policy does not act"
+    values = {
+        "prefix_age_ms": _ms(age_s),
+        **_percentiles("refresh", policy.refreshes.percentiles()),
+    }
+    return Status("prefix", Level.OK if fresh else Level.STALE, said, values)
 
 
 def _transport(problems: list[str]) -> Status:

@@ -8,18 +8,17 @@ from functools import partial
 import numpy as np
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.bundle.manifest import Contract
 from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.control.commands.publishers import CommandPublishers
 from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
-from robo_rl_sim2real.control.inference import Query
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.messages.readings import Inbox, Reading, Values
+from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.node.diagnostics import DiagnosticSources, reporter, with_query_times
+from robo_rl_sim2real.node.policy_query import open_prefixed, warm_up_session
 from robo_rl_sim2real.node.publisher_monitor import REMEDY, PublisherMonitor
 from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
@@ -28,7 +27,6 @@ from robo_rl_sim2real.perception.image_thread import ImageWorker
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Transport, reading_qos
 from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLostError
 
-_WARM_UP = 20
 _CLEAR_S = 5.0
 """Time after which a problem that does not recur is cleared."""
 
@@ -65,10 +63,10 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        query, now_s = (
-            warm_up_session(bundle, seed, inpaint=settings.chunks.uses_inpainting),
-            self.clock.now_s,
-        )
+        now_s = self.clock.now_s
+        self.prefix = settings.prefix and open_prefixed(bundle, settings.prefix, seed, now_s)
+        inpaint = settings.chunks.uses_inpainting
+        query = self.prefix or warm_up_session(bundle, seed, inpaint=inpaint)
         query, self.inference = with_query_times(query, now_s)
         self.runtime, self.wiring = build_runtime(
             settings,
@@ -121,6 +119,7 @@ class Node:
             self.ticks.dt_s,
             lambda: self.health,
             self.inference,
+            self.prefix,
             lambda: self.transport.problems() + self.listeners.problems(),
         )
 
@@ -161,6 +160,8 @@ class Node:
         """Close the transport and stop the threads."""
         try:
             self.runtime.parts.inference.close()
+            if self.prefix is not None:
+                self.prefix.close()
             self.darkroom.close()
         finally:
             self.transport.close()
@@ -290,24 +291,3 @@ class Node:
         if state != self._said:
             self._said = state
             self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
-
-
-def warm_up_session(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Query:
-    """Return the bundle's policy after warm-up queries, because first inferences are slow.
-
-    Raises:
-        BundleError: Inpainting is required, and the policy does not support it.
-    """
-    session, noise = bundle.session(inpaint=inpaint), np.random.default_rng(seed)
-    zeros = zero_observation(bundle.manifest.contract)
-    for _ in range(_WARM_UP):
-        session.act(zeros, noise)
-    return lambda obs, plan: session.act(obs, noise, plan)
-
-
-def zero_observation(contract: Contract) -> dict[str, Values]:
-    """Return an observation of zeros: name → (1, To, …)."""
-    return {
-        name: np.zeros((1, contract.obs_horizon, *spec.shape), spec.dtype)
-        for name, spec in contract.obs.items.items()
-    }

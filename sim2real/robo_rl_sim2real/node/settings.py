@@ -6,10 +6,10 @@ Empty fields are taken from the robot's description.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.manifest import Contract
@@ -37,6 +37,7 @@ from robo_rl_sim2real.control.inference import (
 )
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
+from robo_rl_sim2real.control.prefix import PrefixConfig
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
@@ -68,6 +69,8 @@ class DeploySettings(ConfigModel):
         start_pose: Pose near which the policy may start; empty for the robot's home.
         transport: Transport of the node.
         inference: Whether inference runs within a tick or in a thread of its own.
+        prefix: Rate and largest age of what the policy sees and reads, for a bundle in two graphs;
+            null runs the whole policy at every query.
         lifecycle: Starting, resuming and ending.
         safety: Safety thresholds.
         plausibility: Thresholds of the plausibility of measurements.
@@ -93,6 +96,7 @@ class DeploySettings(ConfigModel):
     start_pose: tuple[float, ...] = ()
     transport: Annotated[Component[Transport], component("transports")] = default("dds")
     inference: Literal["inline", "thread"] = "inline"
+    prefix: PrefixConfig | None = None
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
     plausibility: PlausibilityCheck.Config = PlausibilityCheck.Config()
@@ -102,6 +106,12 @@ class DeploySettings(ConfigModel):
     watchdog: Watchdog.Config = Watchdog.Config()
     cameras: CameraGuard.Config = CameraGuard.Config()
     record: FlightRecorder.Config = FlightRecorder.Config()
+
+    @model_validator(mode="after")
+    def _one_kind_of_graph(self) -> Self:
+        if self.prefix is not None and self.chunks.uses_inpainting:
+            raise ValueError("prefix: the two graphs do not continue a plan; set chunks.merge=soft")
+        return self
 
 
 class Wiring(NamedTuple):
