@@ -6,6 +6,7 @@ Shapes: S sentences, n envs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,6 +53,14 @@ class Instructions:
     def observe(self, goal: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the instructions of envs with these goals, (n, …)."""
         return {INSTRUCTION: self._table[goal[INSTRUCTION]]}
+
+
+def told_sentences(env: Any) -> list[str]:
+    """Return the sentence of each env's present episode; empty where the env tells none."""
+    task, view = getattr(env, "task", None), getattr(env, "view", None)
+    if not isinstance(task, Instructed) or view is None or INSTRUCTION not in view.goal:
+        return []
+    return [task.sentences[number] for number in view.goal[INSTRUCTION].tolist()]
 
 
 def task_metric(task: Task, goal: Mapping[str, Tensor]) -> dict[str, Tensor]:

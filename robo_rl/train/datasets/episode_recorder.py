@@ -7,7 +7,7 @@ seed depends only on its index, so a resumed recording equals an uninterrupted o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, cast
@@ -20,6 +20,7 @@ from robo_rl.api.env import Step, VecEnv
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.env.instructions import told_sentences
 from robo_rl.stats.intervals import wilson
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.progress import Progress
@@ -27,7 +28,7 @@ from robo_rl.train.datasets.expert_labels import ExpertLabels
 from robo_rl.train.pipeline.stage import Context
 
 Episodes = list[dict[str, Any]]
-"""Input of ``ZarrStore.extend``; ``meta`` holds each episode's wave and env."""
+"""Input of ``ZarrStore.extend``; ``meta`` holds each episode's wave, env, and instruction."""
 
 
 def open_stage_store(
@@ -124,9 +125,11 @@ class EpisodeRecorder:
 
     Args:
         num_envs: B.
+        instructions: (B,) sentence of each env's episode; empty for none.
     """
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(self, num_envs: int, instructions: Sequence[str] = ()) -> None:
+        self.instructions = instructions
         self.running = torch.ones(num_envs, dtype=torch.bool)
         self.length = torch.zeros(num_envs, dtype=torch.int64)
         self.success = torch.zeros(num_envs, dtype=torch.bool)
@@ -158,8 +161,17 @@ class EpisodeRecorder:
             name: np.stack([step[name].numpy() for step in self.steps]) for name in self.steps[0]
         }
         envs = self.length.nonzero().flatten().tolist()
-        said = {env: {"seed": seed, "meta": {"wave": wave, "env": env}} for env in envs}
-        return [{**self._episode(columns, env), **said[env]} for env in envs]
+        return [
+            {
+                **self._episode(columns, env),
+                "seed": seed,
+                "meta": {"wave": wave, "env": env, **self._told(env)},
+            }
+            for env in envs
+        ]
+
+    def _told(self, env: int) -> dict[str, Any]:
+        return {"tasks": [self.instructions[env]]} if self.instructions else {}
 
     def _episode(self, columns: dict[str, Any], env: int) -> dict[str, Any]:
         rows = {name: column[: int(self.length[env]), env] for name, column in columns.items()}
@@ -193,8 +205,8 @@ class RecordedEnv:
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
         """Start new episodes and a new record."""
-        self.recorder = EpisodeRecorder(self.num_envs)
         self._obs = self.env.reset(seed)
+        self.recorder = EpisodeRecorder(self.num_envs, told_sentences(self.env))
         if self._labels is not None:
             self._labels.reset()
         return self._obs

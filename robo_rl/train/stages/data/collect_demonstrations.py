@@ -24,6 +24,7 @@ from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.env.instructions import told_sentences
 from robo_rl.train.datasets.episode_recorder import (
     EpisodeRecorder,
     Episodes,
@@ -123,7 +124,7 @@ class CollectDemonstrations(Stage):
         expert = brings.expert(env.num_envs, generator, self.cfg.noise_of(wave))
         obs = env.reset(seed)
         expert.reset(ids)
-        recorder = EpisodeRecorder(env.num_envs)
+        recorder = EpisodeRecorder(env.num_envs, told_sentences(env))
         while recorder.running.any():
             shown = Demonstration.of(expert.act(cast(Any, env).view))
             step = env.step(shown.act)

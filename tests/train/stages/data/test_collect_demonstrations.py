@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from small_runs import EXPERIMENT
 from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.api.task import Demonstration
+from robo_rl.config.models import validate
 from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.stages.data.collect_demonstrations import CollectDemonstrations
 
@@ -280,3 +283,21 @@ def test_the_expert_is_at_its_best_in_its_share_of_the_waves_wherever_one_stops(
     assert [CollectDemonstrations.Config(noise=0.5).noise_of(wave) for wave in range(3)] == [
         0.5
     ] * 3
+
+
+def test_each_episode_keeps_the_sentence_it_was_told(tmp_path: Path):
+    """It is the one that the item's bytes spell, and what an export to LeRobot names."""
+    task = {"name": "coloured_table", "actions": "pose_delta", "episode_s": 0.5}
+    env = {"name": "sim", "text_encoder": "bytes"}
+    stages = {"collect": {"episodes": 4, "num_envs": 4}}
+    wanted = validate(
+        {**EXPERIMENT, "task": task, "env": env, "stages": stages, "waive": {}}, Experiment
+    )
+    cfg = CollectDemonstrations.Config(episodes=4, num_envs=4)
+    CollectDemonstrations(cfg).run(Context(wanted, tmp_path, []))
+    store = ZarrStore.open(tmp_path / "data.zarr")
+    for record in store.episodes:
+        ids = store.read(None, [record])["obs.instruction"]
+        assert (ids == ids[0]).all()
+        assert record.meta["tasks"] == [bytes(ids[0][ids[0] >= 0].tolist()).decode()]
+    assert len({str(record.meta["tasks"]) for record in store.episodes}) > 1
