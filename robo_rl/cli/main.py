@@ -41,6 +41,7 @@ VERBS = {
     "serve-env": "Serve such a simulator at a socket, for training in another process.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
     "data": "Look into, verify and repair datasets; make them of recordings.",
+    "lerobot-policy": "Print the settings of a policy with the networks of a LeRobot folder.",
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }

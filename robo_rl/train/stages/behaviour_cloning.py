@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.config.models import OmitsDefaults
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
@@ -18,6 +19,7 @@ from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
+from robo_rl.nets.vla.pretrained_weights import check_folder, load_folder
 from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
@@ -26,6 +28,7 @@ from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.evaluation.action_gain import policy_gain
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.stages.video import record_video
 
@@ -40,7 +43,7 @@ class CloneBehaviour(Stage):
         cfg: See ``Config``.
     """
 
-    class Config(PrecisionConfig):
+    class Config(PrecisionConfig, OmitsDefaults):
         """Length, batch, optimiser and precision; ``only_success`` leaves out failed episodes.
 
         ``precision: bf16`` computes the loss in bfloat16, on a GPU or on a processor with
@@ -54,6 +57,10 @@ class CloneBehaviour(Stage):
         the default, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
         """
 
+        omitted: ClassVar = ("pretrained",)
+
+        pretrained: str = ""
+        """LeRobot folder of a SmolVLA, π0 or π0.5 whose weights are the first; empty for random."""
         num_reset_samples: int = Field(default=0, ge=0)
         """Start states that widen the normalisation range of observations."""
         steps: int = Field(default=4000, ge=1)
@@ -85,8 +92,23 @@ class CloneBehaviour(Stage):
         del cfg, policy
         return own
 
+    @classmethod
+    def check_experiment(cls, cfg: Config, experiment: Experiment) -> None:
+        """Check that the policy has the networks of the pretrained weights.
+
+        Raises:
+            ConfigError: It has others, or the folder has no config of a policy.
+        """
+        if cfg.pretrained:
+            policy = experiment.model_dump(mode="json", include={"policy"})["policy"]
+            check_folder(policy, Path(cfg.pretrained).absolute())
+
     def run(self, context: Context) -> Report:
-        """Train the remaining steps, evaluate, and save the policy."""
+        """Train the remaining steps, evaluate, and save the policy.
+
+        Raises:
+            CheckpointError: The pretrained weights are missing or damaged.
+        """
         store = context.dataset()
         component = context.experiment.policy
         component.cls.check_obs(component.cfg, store.obs_spec)  # before the data is read
@@ -102,6 +124,8 @@ class CloneBehaviour(Stage):
         outside = warn_limit_violations(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
         policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
+        if self.cfg.pretrained:
+            load_folder(policy.net, Path(self.cfg.pretrained).absolute())
         trainer = SupervisedTrainer(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module

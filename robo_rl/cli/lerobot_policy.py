@@ -1,0 +1,21 @@
+"""``robo-rl lerobot-policy``: prints the settings of a policy with a LeRobot folder's networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="SmolVLA, π0 or π0.5 of save_pretrained.")
+    ],
+) -> None:
+    """Print the policy of an experiment whose clone begins with the folder's weights."""
+    from robo_rl.config.models import to_yaml
+    from robo_rl.nets.vla.lerobot_config import read_config
+    from robo_rl.nets.vla.networks import policy_settings
+
+    typer.echo(to_yaml({"policy": policy_settings(folder, read_config(folder).config)}), nl=False)

@@ -1,0 +1,107 @@
+"""The weights of a LeRobot folder in a policy: all of them, or a refusal that says which."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from small_runs import EXPERIMENT
+from small_vla import FOLDERS, KINDS, tiny_vla
+
+from robo_rl.cli.main import main
+from robo_rl.config.models import validate
+from robo_rl.config.registry import component
+from robo_rl.core.errors import CheckpointError, ConfigError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.vla.networks import policy_settings
+from robo_rl.nets.vla.pretrained_weights import check_folder, load_folder
+from robo_rl.train.pipeline.experiment import Experiment
+
+OBS = ObsSpec(
+    items={
+        "state": TensorSpec(shape=(6,)),
+        "front": TensorSpec(shape=(3, 64, 64), dtype="uint8"),
+        "instruction": TensorSpec(shape=(8,), dtype="int64", unit="token"),
+    }
+)
+ACT = ActSpec(shape=(7,), rate_hz=10.0, low=(-1.0,) * 7, high=(1.0,) * 7)
+
+
+def settings(kind: str) -> dict[str, Any]:
+    found = policy_settings(FOLDERS / kind, tiny_vla(kind).described.config, scale_tokens=False)
+    return json.loads(json.dumps(found))
+
+
+def make_net(settings: dict[str, Any]) -> Any:
+    torch.manual_seed(7)
+    made = component("policies").make(settings)
+    return made.build(OBS, ACT, Normalizer.identity(OBS, ACT)).net
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_weights_of_prefix_and_expert_are_the_folders(kind: str):
+    check_folder(settings(kind), FOLDERS / kind)
+    net, wanted = make_net(settings(kind)), tiny_vla(kind).networks
+    load_folder(net, FOLDERS / kind)
+    for ours, theirs in ((net.encoder.prefix, wanted.prefix), (net.expert, wanted.expert)):
+        found = ours.state_dict()
+        assert found.keys() == theirs.state_dict().keys()
+        assert all(torch.equal(found[k], weight) for k, weight in theirs.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda p: p["net"].update(name="pi0"), "policy.net.name"),
+        (lambda p: p["net"].update(max_action_dim=9), "policy.net.max_action_dim"),
+        (lambda p: p["encoder"].update(image_size=[32, 32]), "policy.encoder.image_size"),
+        (
+            lambda p: p["encoder"]["vlm"]["text_config"].update(hidden_size=48),
+            "policy.encoder.vlm.text_config.hidden_size",
+        ),
+    ],
+)
+def test_other_networks_are_refused_before_a_weight_is_read(change: Any, told: str, tmp_path: Path):
+    folder = tmp_path / "smolvla"
+    shutil.copytree(FOLDERS / "smolvla", folder)
+    (folder / "model.safetensors").unlink()
+    policy = settings("smolvla")
+    check_folder(policy, folder)
+    change(policy)
+    with pytest.raises(ConfigError, match=f"{told}.*robo-rl lerobot-policy"):
+        check_folder(policy, folder)
+
+
+def test_a_backbone_of_other_shapes_is_refused_and_changes_nothing():
+    policy = settings("smolvla")
+    for part in ("encoder", "net"):
+        policy[part]["vlm"]["text_config"]["intermediate_size"] += 8
+    net = make_net(policy)
+    before = copy.deepcopy(net.encoder.prefix.state_dict())
+    with pytest.raises(CheckpointError, match=r"model\.safetensors.*mlp"):
+        load_folder(net, FOLDERS / "smolvla")
+    after = net.encoder.prefix.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_folder_without_a_policy_is_refused_with_the_experiment(tmp_path: Path):
+    stages = {"bc": {"pretrained": str(tmp_path)}, "dataset": {"path": "none"}}
+    stages = dict(reversed(stages.items()))
+    with pytest.raises(ConfigError, match=r"config\.json.*cannot be read"):
+        validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
+
+
+def test_the_printed_settings_are_those_of_the_folder(capsys: pytest.CaptureFixture[str]):
+    assert main(["lerobot-policy", str(FOLDERS / "pi0")]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)["policy"]
+    check_folder(printed, FOLDERS / "pi0")
+    component("policies").make(printed)
+    assert main(["lerobot-policy", str(FOLDERS)]) == 2
+    assert "config.json" in capsys.readouterr().err
