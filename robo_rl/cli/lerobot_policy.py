@@ -12,10 +12,18 @@ def run(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="SmolVLA, π0 or π0.5 of save_pretrained.")
     ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Config to write; printed if left out.")
+    ] = None,
 ) -> None:
-    """Print the policy of an experiment whose clone begins with the folder's weights."""
+    """Print or write the policy of an experiment whose clone begins with the folder's weights."""
     from robo_rl.config.models import to_yaml
+    from robo_rl.core.atomic_files import write_file
     from robo_rl.nets.vla.lerobot_config import read_config
     from robo_rl.nets.vla.networks import policy_settings
 
-    typer.echo(to_yaml({"policy": policy_settings(folder, read_config(folder).config)}), nl=False)
+    text = to_yaml({"policy": policy_settings(folder, read_config(folder).config)})
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_file(out, text.encode())

@@ -98,9 +98,14 @@ def test_a_folder_without_a_policy_is_refused_with_the_experiment(tmp_path: Path
         validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
 
 
-def test_the_printed_settings_are_those_of_the_folder(capsys: pytest.CaptureFixture[str]):
+def test_the_printed_settings_are_those_of_the_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
     assert main(["lerobot-policy", str(FOLDERS / "pi0")]) == 0
-    printed = yaml.safe_load(capsys.readouterr().out)["policy"]
+    text, file = capsys.readouterr().out, tmp_path / "pi0.yaml"
+    assert main(["lerobot-policy", str(FOLDERS / "pi0"), "--out", str(file)]) == 0
+    assert file.read_text() == text
+    printed = yaml.safe_load(text)["policy"]
     check_folder(printed, FOLDERS / "pi0")
     component("policies").make(printed)
     assert main(["lerobot-policy", str(FOLDERS)]) == 2
