@@ -27,8 +27,9 @@ from _device_world import (
 from torch import Tensor, nn
 
 from robo_rl.algo.offline.base import OfflineInputs
-from robo_rl.algo.same_noise_distillation import visited_loss
-from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
+from robo_rl.algo.same_noise_distillation import same_noise_loss
+from robo_rl.algo.supervised import SupervisedTrainer, draw_rows
 from robo_rl.config.registry import component
 from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.running_obs_stats import RunningObsStats
@@ -121,7 +122,7 @@ def of_sight(name: str) -> Scenario:
         for _ in range(2):
             trainer.step(policy.loss(augment(obs, draws), act, draws))
         student = make_one_step_student(policy)
-        student_loss = visited_loss(student, policy, obs, 8, draws)
+        student_loss = same_noise_loss(student, policy, draw_rows(obs, 8, draws), draws)
         policy.freeze_reference()
         algo = component("algos").make({"name": "ppo", "minibatch": 64, **PPO, "warmup_updates": 0})
         made = algo.build(policy, NUM_ENVS, generator(device, 9))
@@ -150,7 +151,22 @@ def distill(device: torch.device) -> Sequence[Tensor]:
     trainer = SupervisedTrainer(SupervisedTrainer.Config(), student, 10)
     obs, draws = observations(device), generator(device)
     for _ in range(3):
-        trainer.step(visited_loss(student, teacher, obs, 16, draws))
+        trainer.step(same_noise_loss(student, teacher, draw_rows(obs, 16, draws), draws))
+    return weights(student)
+
+
+def distill_on_policy(device: torch.device) -> Sequence[Tensor]:
+    """Three steps of a student towards the chains of a teacher."""
+    student = make_policy(device)
+    other = make_policy(device)
+    with torch.no_grad():
+        for weight in other.net.parameters():
+            weight.mul_(1.1)
+    teacher = Teacher(other, student)
+    trainer = SupervisedTrainer(SupervisedTrainer.Config(), student, 10)
+    obs, draws = observations(device), generator(device)
+    for _ in range(3):
+        trainer.step(chain_kl(student, teacher, draw_rows(obs, 16, draws), 0.1, draws))
     return weights(student)
 
 

@@ -112,6 +112,52 @@ def with_inpainting(path: Path, bundle: Bundle, offset: float = 0.002) -> Bundle
     return Bundle.write(path, manifest, files)
 
 
+def with_split(path: Path, bundle: Bundle, offset: float = 0.002) -> Bundle:
+    """Another bundle, whose policy of ``make_bundle`` is in two graphs too; both read ``pos``.
+
+    The prefix is the position then, and the expert goes on from where the robot is now.
+    """
+    manifest = bundle.manifest.model_copy(update={"files": {}})
+    size = manifest.contract.act.size
+    steps = np.arange(1, HORIZON + 1, dtype=np.float32)[None, :, None] * np.ones(size, np.float32)
+    seen = [helper.make_node("Identity", ["pos"], ["prefix_0"])]
+    nodes = [
+        helper.make_node("Mul", ["prefix_0", "none"], ["nothing"]),
+        helper.make_node("Add", ["pos", "nothing"], ["here"]),
+        helper.make_node("Add", ["here", "offset"], ["act"]),
+    ]
+    row = {"pos": [1, size], "prefix_0": [1, size]}
+    known = {"none": np.zeros(1, np.float32), "offset": np.float32(offset) * steps}
+    files = {
+        "policy.onnx": bundle.read("policy.onnx"),
+        "prefix.onnx": small_graph(seen, {"pos": row["pos"]}, {"prefix_0": row["prefix_0"]}, {}),
+        "expert.onnx": small_graph(nodes, row, {"act": [HORIZON, size]}, known),
+    }
+    return Bundle.write(path, manifest, files)
+
+
+def small_graph(
+    nodes: list[Any],
+    inputs: dict[str, list[int]],
+    outputs: dict[str, list[int]],
+    constants: dict[str, np.ndarray],
+) -> bytes:
+    """A graph of float32 tensors whose first axis is rows."""
+
+    def infos(shapes: dict[str, list[int]]) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", *shape])
+            for name, shape in shapes.items()
+        ]
+
+    known = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    made = helper.make_graph(nodes, "small", infos(inputs), infos(outputs), known)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 10
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
 def _inpainting(offset: np.ndarray) -> bytes:
     """pos (B, 1, n), planned (B, H, n), weight (B, H) → act: free + weight·(planned − free)."""
     size, rows = len(offset), ["B"]

@@ -12,50 +12,83 @@ Shapes: B rows, H horizon, A act_dim, K denoising steps.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from robo_rl.core.errors import SpecError
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.kernel import Kernel
+
+
+class Teacher:
+    """The kernels of a teacher, under the student's sampler.
+
+    Where RL trained the last steps alone, the others are those of the teacher's reference.
+
+    Args:
+        policy: The teacher; its sampler becomes the student's.
+        student: Policy with the same chains.
+
+    Raises:
+        SpecError: x[k] means something else to the teacher, because its family, the size of its
+            chains, its actions or their normalisation differ; or it reads another history.
+    """
+
+    def __init__(self, policy: DenoisingPolicy, student: DenoisingPolicy) -> None:
+        _demand_same_chains(policy, student)
+        policy.sampler = student.sampler
+        self.policy = policy.eval().requires_grad_(False)
+        self._frozen = policy.num_steps - policy.num_trained if policy.reference_net else 0
+        self._base = policy.reference_policy() if self._frozen else None
+
+    @torch.no_grad()
+    def kernel(self, obs: dict[str, Tensor], k: Tensor, x: Tensor) -> Kernel:
+        """Return the kernel of x[k+1] given x (B, H, A) at steps k (B,)."""
+        found = self.policy.kernel(self.policy.encode(obs), k, x)
+        if self._base is None:
+            return found
+        kept = self._base.kernel(self._base.encode(obs), k, x)
+        early = (k < self._frozen)[:, None, None]
+        pairs = ((kept.mean, found.mean), (kept.std, found.std))
+        mean, std = (torch.where(early, *pair) for pair in pairs)
+        return replace(found, mean=mean, std=std)
 
 
 def chain_kl(
     student: DenoisingPolicy,
-    teacher: DenoisingPolicy,
+    teacher: Teacher,
     obs: dict[str, Tensor],
     std_floor: float,
     generator: torch.Generator,
 ) -> Tensor:
-    """K · ‖μ_S − μ_T‖² / (2σ²·H·A) at one step k of each row; (B,).
+    """K times the KL of one step k of each row, mean over H and A; (B,).
 
-    k is uniform, so that the expectation is the KL of the chains, per element. σ is the student's
-    standard deviation at step k, at least ``std_floor``. Without a floor the KL of a step without
-    noise is infinite, and steps with little noise outweigh the others.
+    The KL of a step is log(σ_T/σ_S) + (σ_S² + (μ_S − μ_T)²) / (2σ_T²) − ½. k is uniform, so that
+    the expectation is the KL of the chains, per element. Both σ are at least ``std_floor``: without
+    it the KL of a step without noise is infinite, and steps with little noise outweigh the others.
+    The noise of actions of a chunk counts as independent, also where exploration shifts the chunk
+    as a whole.
 
     Args:
         student: Gradients flow through its kernel alone; x[k] comes from its chain.
-        teacher: See ``make_teacher``.
+        teacher: The teacher.
         obs: Name → (B, To, …); items of both policies.
         std_floor: Least σ, in normalised action units.
         generator: Draws the chains and the steps.
     """
     with torch.no_grad():
         x = student.sample(obs, generator).x
-        steps, rows = student.num_steps, torch.arange(len(x), device=x.device)
-        k = torch.randint(steps, (len(x),), generator=generator, device=generator.device)
-        wanted = teacher.kernel(teacher.encode(obs), k, x[rows, k]).mean
+    steps, rows = student.num_steps, torch.arange(len(x), device=x.device)
+    k = torch.randint(steps, (len(x),), generator=generator, device=generator.device)
     own = student.kernel(student.encode(obs), k, x[rows, k])
-    gap = (own.mean - wanted) / own.std.detach().clamp(min=std_floor)
-    return steps * gap.square().mean(dim=(1, 2)) / 2
+    wanted = teacher.kernel(obs, k, x[rows, k])
+    kl = _floored(own, std_floor).kl(_floored(wanted, std_floor))
+    return steps * kl.mean(dim=(1, 2))
 
 
-def make_teacher(teacher: DenoisingPolicy, student: DenoisingPolicy) -> DenoisingPolicy:
-    """Return the teacher without gradients, with the student's sampler in place of its own.
-
-    Raises:
-        SpecError: x[k] means something else to the teacher: another family, another size of chains,
-            other actions, or another normalisation of actions.
-    """
+def _demand_same_chains(teacher: DenoisingPolicy, student: DenoisingPolicy) -> None:
     for what, ours, theirs in (
         ("policy family", student.family, teacher.family),
         ("obs_horizon", student.obs_horizon, teacher.obs_horizon),
@@ -69,8 +102,10 @@ def make_teacher(teacher: DenoisingPolicy, student: DenoisingPolicy) -> Denoisin
             hint = "give teacher and student the same chains, and clone both from one dataset"
             problem = f"the teacher has another {what}"
             raise SpecError(problem, expected=ours, found=theirs, hint=hint)
-    teacher.sampler, teacher.correlation = student.sampler, student.correlation
-    return teacher.eval().requires_grad_(False)
+
+
+def _floored(kernel: Kernel, std_floor: float) -> Kernel:
+    return replace(kernel, std=kernel.std.clamp(min=std_floor), rho=0.0)
 
 
 def _act_range(policy: DenoisingPolicy) -> tuple[list[float], list[float]]:

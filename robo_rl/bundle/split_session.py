@@ -9,13 +9,28 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from robo_rl.bundle.graph_checks import (
+    ACT,
+    NOISE,
+    InputChecks,
+    Shaped,
+    check_node,
+    demand_act,
+    node_shape,
+    open_graph,
+)
 from robo_rl.bundle.manifest import EXPERT_FILE, PREFIX_FILE, Contract
-from robo_rl.bundle.session import ACT, NOISE, PlannedActions, open_graph
+from robo_rl.bundle.session import PlannedActions
 from robo_rl.core.errors import BundleError, SpecError
+
+Arrays = Mapping[str, np.ndarray]
 
 
 class SplitSession:
     """The policy in two graphs: a prefix of images and words, and an expert that reads it.
+
+    The expert reads the tensors of a prefix and the vectors of an observation by name, so that both
+    may be in one mapping.
 
     Args:
         prefix: The graph of the prefix, as bytes.
@@ -34,67 +49,95 @@ class SplitSession:
         self.contract = contract
         self._prefix = open_graph(prefix, threads, PREFIX_FILE)
         self._expert = open_graph(expert, threads, EXPERT_FILE)
+        self._checks = InputChecks(contract, PREFIX_FILE)
         self._parts = [node.name for node in self._prefix.get_outputs()]
+        self._reads = [node.name for node in self._expert.get_inputs()]
         self._check_graphs()
 
-    def encode(self, obs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the prefix of observations, name → (B, To, …), as name → tensor."""
-        return dict(zip(self._parts, self._prefix.run(self._parts, self._fed(obs)), strict=True))
+    def encode(self, obs: Arrays) -> dict[str, np.ndarray]:
+        """Return the prefix of observations, name → (B, To, …), as name → tensor.
 
-    def act_on(
-        self, prefix: Mapping[str, np.ndarray], obs: Mapping[str, np.ndarray], noise: np.ndarray
-    ) -> np.ndarray:
+        Raises:
+            SpecError: An observation does not fit the contract.
+        """
+        self._checks.num_rows(obs)
+        feed = {node.name: obs[node.name] for node in self._prefix.get_inputs()}
+        return dict(zip(self._parts, self._prefix.run(self._parts, feed), strict=True))
+
+    def act_on(self, given: Arrays, noise: np.ndarray | np.random.Generator) -> np.ndarray:
         """Query the expert.
 
         Args:
-            prefix: From ``encode``, of these rows at this time or before.
-            obs: Name → (B, To, …), in physical units; images and words are not read.
-            noise: (B, H, A) float32.
+            given: The tensors of ``encode``, of these rows at this time or before, and the vectors
+                of the latest observation; more is ignored.
+            noise: (B, H, A) float32, or a generator that draws it.
 
         Returns:
             (B, H, A) float32.
+
+        Raises:
+            SpecError: An input is missing or does not fit.
         """
-        given = {**obs, **prefix, NOISE: noise}
-        needs = [node.name for node in self._expert.get_inputs()]
-        return self._expert.run([ACT], {name: given[name] for name in needs})[0]
+        rows = next(iter(given.values())).shape[0] if given else 0
+        for name in self._reads:
+            if name != NOISE and (name not in given or not self._fits(name, given[name], rows)):
+                found = given[name].shape if name in given else "none"
+                raise SpecError(f"'{name}' does not fit", where=EXPERT_FILE, found=found)
+        feed = {**given, NOISE: self._checks.noise(noise, rows)}
+        return self._expert.run([ACT], {name: feed[name] for name in self._reads})[0]
 
     def act(
         self,
-        obs: Mapping[str, np.ndarray],
+        obs: Arrays,
         noise: np.ndarray | np.random.Generator,
         plan: PlannedActions | None = None,
     ) -> np.ndarray:
         """Query both graphs with one observation, as ``PolicySession.act``.
 
         Raises:
-            SpecError: There is a plan, which these graphs do not continue.
+            SpecError: An observation does not fit, or there is a plan, which is not continued.
         """
         if plan is not None:
             raise SpecError("the plan does not fit", expected="no plan", found="a plan")
-        rows = next(iter(obs.values())).shape[0]
-        if isinstance(noise, np.random.Generator):
-            noise = noise.standard_normal((rows, *self.contract.chunk_shape), np.float32)
-        return self.act_on(self.encode(obs), obs, noise)
+        return self.act_on({**obs, **self.encode(obs)}, noise)
 
-    def _fed(self, obs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {node.name: obs[node.name] for node in self._prefix.get_inputs()}
+    def _fits(self, name: str, array: np.ndarray, rows: int) -> bool:
+        shape, dtype = self._inputs[name]
+        fixed = [(size, wanted) for size, wanted in zip(array.shape[1:], shape, strict=False)
+                 if isinstance(wanted, int)]  # fmt: skip
+        same = array.ndim == 1 + len(shape) and all(size == wanted for size, wanted in fixed)
+        return same and array.shape[0] == rows and array.dtype.name == dtype
 
     def _check_graphs(self) -> None:
-        items, said = set(self.contract.obs.items), set(self._parts)
-        graphs = (
-            (PREFIX_FILE, self._prefix, items),
-            (EXPERT_FILE, self._expert, items | said | {NOISE}),
-        )
-        for file, graph, known in graphs:
-            if unknown := [node.name for node in graph.get_inputs() if node.name not in known]:
+        """Check names, shapes and types of both graphs against the contract and each other."""
+        items = self._checks.items
+        for node in self._prefix.get_inputs():
+            check_node(PREFIX_FILE, node, items.get(node.name))
+        if taken := sorted({*self._parts} & {*items, NOISE}):
+            problem = "an output has the name of an input"
+            raise BundleError(problem, where=f"{PREFIX_FILE}: {taken[0]}")
+        chunk: Shaped = self.contract.chunk_shape, np.dtype("float32")
+        vectors = {name: items[name] for name in self.contract.obs.vector_names}
+        parts = {node.name: node_shape(node) for node in self._prefix.get_outputs()}
+        self._inputs = {node.name: node_shape(node) for node in self._expert.get_inputs()}
+        for node in self._expert.get_inputs():
+            if node.name not in parts:
+                check_node(EXPERT_FILE, node, {**vectors, NOISE: chunk}.get(node.name))
+            elif not _alike(self._inputs[node.name], parts[node.name]):
                 raise BundleError(
-                    "does not fit the contract", where=file, expected=sorted(known), found=unknown
+                    "does not fit the prefix",
+                    where=f"{EXPERT_FILE}: {node.name}",
+                    expected=parts[node.name],
+                    found=self._inputs[node.name],
                 )
-        act = {node.name: tuple(node.shape[1:]) for node in self._expert.get_outputs()}
-        if act.get(ACT) != self.contract.chunk_shape:
-            raise BundleError(
-                "does not fit the contract",
-                where=f"{EXPERT_FILE}: {ACT}",
-                expected=self.contract.chunk_shape,
-                found=act.get(ACT),
-            )
+        demand_act(EXPERT_FILE, self._expert, chunk)
+
+
+def _alike(one: tuple[tuple[object, ...], str], other: tuple[tuple[object, ...], str]) -> bool:
+    """Return whether shapes, where both are numbers, and types are equal."""
+    numbers = [
+        (a, b)
+        for a, b in zip(one[0], other[0], strict=False)
+        if isinstance(a, int) and isinstance(b, int)
+    ]
+    return len(one[0]) == len(other[0]) and one[1] == other[1] and all(a == b for a, b in numbers)

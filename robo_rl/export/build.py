@@ -21,7 +21,6 @@ from robo_rl.bundle.manifest import (
     INPAINT_FILE,
     MODEL_FILE,
     PREFIX_FILE,
-    SCHEMA_VERSION,
     ClosedLoopParity,
     Contract,
     GateRecord,
@@ -150,7 +149,7 @@ def _schema_version(
 ) -> int:
     """Return the oldest version that has all parts."""
     if split:
-        return SCHEMA_VERSION
+        return 5
     if contract.text_encoder:
         return 4
     return 3 if evidence.world else 1 + inpaint

@@ -15,7 +15,7 @@ import copy
 import logging
 import os
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -23,8 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from robo_rl.bundle.graph_checks import ACT, NOISE, PLANNED, WEIGHT
 from robo_rl.bundle.manifest import Contract
-from robo_rl.bundle.session import ACT, NOISE, PLANNED, WEIGHT, PolicySession
+from robo_rl.bundle.session import PolicySession
+from robo_rl.bundle.split_session import SplitSession
 from robo_rl.core.errors import BundleError, DeviceError, GateError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.derivatives import with_explicit_derivatives
@@ -89,7 +91,8 @@ def export_policy(
     scratch = target.with_name(f".{target.name}.tmp")
     try:
         write_graph(_Graph(model, inpaint=inpaint).eval(), scratch)
-        _try_batches(model, scratch.read_bytes(), inpaint=inpaint)
+        graph, contract = scratch.read_bytes(), contract_of(model, name="", robot="", task="")
+        try_batches(model, lambda: PolicySession(graph, contract, inpaint=inpaint), inpaint=inpaint)
         scratch.replace(target)
     finally:
         scratch.unlink(missing_ok=True)
@@ -218,10 +221,21 @@ def _drop_stack_traces(program: Any) -> None:
         node.metadata_props.clear()
 
 
-def _try_batches(model: Any, graph: bytes, *, inpaint: bool) -> None:
-    contract = contract_of(model, name="", robot="", task="")
+def try_batches(
+    model: Any, opened: Callable[[], PolicySession | SplitSession], *, inpaint: bool = False
+) -> None:
+    """Check that a graph is its policy at several batch sizes.
+
+    Args:
+        model: The policy, on the CPU.
+        opened: Opens a session of the graph.
+        inpaint: Whether the graph inpaints.
+
+    Raises:
+        GateError: It does not fit the policy, fails, or differs.
+    """
     try:
-        session = PolicySession(graph, contract, inpaint=inpaint)
+        session = opened()
     except BundleError as error:
         raise GateError(f"the exported graph does not fit the policy: {error}") from None
     for rows in _TRIED_ROWS:

@@ -100,7 +100,7 @@ def _numeric(
 @torch.no_grad()
 def paired_actions(
     policy: Any,
-    session: PolicySession,
+    session: PolicySession | SplitSession,
     obs: Mapping[str, Tensor],
     noise: Tensor,
     plan: tuple[Tensor, Tensor] | None = None,
@@ -212,10 +212,11 @@ def split_latency(
 ) -> SplitLatency:
     """Return the latency of both graphs on the first row of obs (N, To, …)."""
     row = {name: tensor[:1].cpu().numpy() for name, tensor in obs.items()}
-    noise, prefix = np.zeros((1, *session.contract.chunk_shape), np.float32), session.encode(row)
+    noise = np.zeros((1, *session.contract.chunk_shape), np.float32)
+    given = {**row, **session.encode(row)}
     return SplitLatency(
         latency(lambda: session.encode(row), calls=calls),
-        latency(lambda: session.act_on(prefix, row, noise), calls=calls),
+        latency(lambda: session.act_on(given, noise), calls=calls),
     )
 
 

@@ -18,46 +18,64 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from robo_rl.bundle.graph_checks import ACT, NOISE
 from robo_rl.bundle.manifest import EXPERT_FILE, PREFIX_FILE
-from robo_rl.bundle.session import ACT, NOISE
+from robo_rl.bundle.split_session import SplitSession
 from robo_rl.core.errors import GateError
-from robo_rl.export.onnx import EXAMPLE_ROWS, Graph, random_inputs, write_graph
+from robo_rl.export.onnx import (
+    EXAMPLE_ROWS,
+    Graph,
+    contract_of,
+    random_inputs,
+    try_batches,
+    write_graph,
+)
+from robo_rl.nets.base import ChunkNet
 from robo_rl.nets.embedding import Embedding, leaves, with_leaves
+from robo_rl.nets.encoders.base import ObsEncoder
 
 
 def export_split(policy: Any, folder: Path) -> dict[str, bytes]:
-    """Return file name → graph, for both graphs of a policy.
+    """Return file name → graph, for both graphs of a policy, after trying several batch sizes.
 
     Args:
         policy: Policy to export; a copy on the CPU is exported.
         folder: Directory for files on the way.
 
     Raises:
-        GateError: The encoder reads images and vectors together, or a graph cannot be made.
+        GateError: The policy reads images and vectors together, a graph cannot be made, or both
+            together differ from the policy at some batch size.
         DeviceError: The packages of the ``export`` extra are not installed.
     """
-    check_splits(policy.net.encoder)
+    check_splits(type(policy.net.encoder), type(policy.net))
     model = copy.deepcopy(policy).cpu().eval()
     prefix = _PrefixGraph(model)
-    graphs: dict[str, Graph] = {PREFIX_FILE: prefix, EXPERT_FILE: _ExpertGraph(model, prefix)}
-    for name, graph in graphs.items():
-        write_graph(graph.eval(), folder / name)
-    return {name: (folder / name).read_bytes() for name in graphs}
+    write_graph(prefix.eval(), folder / PREFIX_FILE)
+    write_graph(_ExpertGraph(model, prefix).eval(), folder / EXPERT_FILE)
+    files = {name: (folder / name).read_bytes() for name in (PREFIX_FILE, EXPERT_FILE)}
+    contract = contract_of(policy, name="", robot="", task="")
+    try_batches(policy, lambda: SplitSession(files[PREFIX_FILE], files[EXPERT_FILE], contract))
+    return files
 
 
-def check_splits(encoder: Any) -> None:
-    """Check that an encoder, or its class, encodes images apart from vectors.
+def check_splits(encoder: type[ObsEncoder], net: type[ChunkNet]) -> None:
+    """Check that a policy encodes images apart from vectors, which its network reads.
 
     Raises:
         GateError: It does not.
     """
-    if not encoder.splits:
-        kind = encoder if isinstance(encoder, type) else type(encoder)
-        raise GateError(
-            f"{kind.__name__} does not encode images apart from vectors",
-            expected="an encoder of images, such as mini_vla, for two graphs",
-            hint="set stages.export.split=false",
-        )
+    if encoder.splits and net.reads_vectors:
+        return
+    kind, why = (
+        (net, "reads the state among the words")
+        if encoder.splits
+        else (encoder, "does not encode images apart from vectors")
+    )
+    raise GateError(
+        f"{kind.__name__} {why}",
+        expected="an encoder of images, such as mini_vla, for two graphs",
+        hint="set stages.export.split=false",
+    )
 
 
 class _PrefixGraph(Graph):
@@ -83,18 +101,18 @@ class _PrefixGraph(Graph):
 
 
 class _ExpertGraph(Graph):
-    """Vectors, a prefix and noise to actions: ``decode`` of a policy that is given its prefix."""
+    """Vectors, a prefix and noise to actions: ``decode`` of a policy that is given its prefix.
+
+    The policy loses its encoder to this graph, so the graph of the prefix is written before.
+    """
 
     def __init__(self, policy: Any, prefix: _PrefixGraph) -> None:
         super().__init__()
-        self.tree, self.parts = prefix.tree, prefix.outputs
-        self.policy = copy.deepcopy(policy)
-        vectors = policy.obs_spec.vector_names
-        self.policy.obs_spec = policy.obs_spec.select(vectors, "policy.sees")
-        self.given = _GivenPrefix(self.policy.net.encoder)
-        self.policy.net.encoder = self.given
-        self.names = list(self.policy.obs_spec.items)
-        self.inputs, self.outputs = [*self.names, *self.parts, NOISE], [ACT]
+        self.tree, self.policy = prefix.tree, policy
+        policy.obs_spec = policy.obs_spec.select(policy.obs_spec.vector_names, "policy.sees")
+        policy.net.encoder = self.given = _GivenPrefix(policy.net.encoder)
+        self.names = list(policy.obs_spec.items)
+        self.inputs, self.outputs = [*self.names, *prefix.outputs, NOISE], [ACT]
 
     def example(self) -> tuple[Tensor, ...]:
         obs, noise = random_inputs(self.policy, EXAMPLE_ROWS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,8 @@ class ChunkNet(nn.Module, ABC):
 
     embed_dim: int
     encoder: ObsEncoder
+    reads_vectors: ClassVar[bool] = True
+    """Whether actions depend on the vectors that an encoder joins to a prefix."""
 
     def encode(self, features: ObsFeatures) -> Embedding:
         """Map an observation to an embedding."""

@@ -9,7 +9,7 @@ import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
-from robo_rl.algo.on_policy_distillation import chain_kl, make_teacher
+from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
 from robo_rl.core.errors import SpecError
 from robo_rl.data.affine import Affine
 
@@ -34,22 +34,25 @@ def kl(student, teacher, floor: float = TINY, rows: int = ROWS) -> Tensor:
 @pytest.mark.parametrize("family", ["flow_sde", "flow_cps", "ddpm"])
 def test_a_policy_has_no_kl_to_itself(family: str):
     policy = make_policy(family, STEPS)
-    assert kl(policy, make_teacher(copy.deepcopy(policy), policy)).abs().max() < 1e-12
+    assert kl(policy, Teacher(copy.deepcopy(policy), policy)).abs().max() < 1e-12
 
 
 @torch.no_grad()
-def test_its_mean_is_the_kl_of_the_chains_per_element():
+@pytest.mark.parametrize("family", ["flow_sde", "flow_noise"])
+def test_its_mean_is_the_kl_of_the_chains_per_element(family: str):
     """The sum over the steps of the kernels' own KL, at chains of the same law."""
-    student = make_policy("flow_sde", STEPS)
-    student.noise_head = None
-    teacher = make_teacher(shifted(student), student)
-    obs = make_obs(ROWS, seed=1)
+    student = make_policy(family, STEPS)
+    other = shifted(student)
+    if other.noise_head is not None:
+        for weight in other.noise_head.parameters():
+            weight.add_(0.1)
+    teacher, obs = Teacher(other, student), make_obs(ROWS, seed=1)
     x = student.sample(obs, torch.Generator().manual_seed(5)).x
     total = torch.zeros(ROWS, dtype=torch.float64)
     for step in range(STEPS):
         k = torch.full((ROWS,), step)
         ours = student.kernel(student.encode(obs), k, x[:, step])
-        theirs = teacher.kernel(teacher.encode(obs), k, x[:, step])
+        theirs = other.kernel(other.encode(obs), k, x[:, step])
         assert ours.std.min() > TINY
         total += ours.kl(theirs).mean(dim=(1, 2))
     found = kl(student, teacher)
@@ -58,17 +61,39 @@ def test_its_mean_is_the_kl_of_the_chains_per_element():
     assert error < 0.1 * total.mean()
 
 
+@torch.no_grad()
+def test_a_teacher_whose_first_steps_were_kept_is_asked_as_it_acts():
+    """Those steps are the reference's, and the others the network's that RL trained."""
+    student = make_policy("flow_sde", STEPS)
+    policy = make_policy("flow_sde", STEPS, finetune_steps=1)
+    policy.freeze_reference()
+    base = copy.deepcopy(policy.reference_net)
+    for weight in list(policy.net.parameters())[-2:]:
+        weight.add_(0.1)
+    teacher, obs = Teacher(policy, student), make_obs(STEPS)
+    x = torch.randn(STEPS, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    k = torch.arange(STEPS)
+    found = teacher.kernel(obs, k, x)
+    late = policy.kernel(policy.encode(obs), k, x)
+    policy.net = base
+    early = policy.kernel(policy.encode(obs), k, x)
+    assert torch.allclose(found.mean[:-1], early.mean[:-1])
+    assert torch.allclose(found.mean[-1], late.mean[-1])
+    assert not torch.allclose(early.mean, late.mean)
+
+
 def test_a_floor_bounds_the_weight_of_steps_with_little_noise():
-    student = make_policy("flow_noise", STEPS)
-    teacher = make_teacher(shifted(student), student)
-    loose, tight = kl(student, teacher, 1e6), kl(student, teacher, 2e6)
+    """Far above all standard deviations only the means count, by the floor's square."""
+    student = make_policy("flow_sde", STEPS)
+    teacher = Teacher(shifted(student), student)
+    loose, tight = kl(student, teacher, 10.0), kl(student, teacher, 20.0)
     assert torch.allclose(loose, 4 * tight)
 
 
 def test_gradients_draw_the_student_to_the_teacher_and_leave_the_teacher_alone():
     student = make_policy("flow_noise", STEPS)
-    teacher = make_teacher(shifted(student, 0.1), student)
-    before = {name: value.clone() for name, value in teacher.state_dict().items()}
+    teacher = Teacher(shifted(student, 0.1), student)
+    before = {name: value.clone() for name, value in teacher.policy.state_dict().items()}
     optimizer = torch.optim.Adam(student.net.parameters(), lr=3e-3)
     first = kl(student, teacher, 0.1, 500).mean().item()
     for _ in range(100):
@@ -76,13 +101,14 @@ def test_gradients_draw_the_student_to_the_teacher_and_leave_the_teacher_alone()
         kl(student, teacher, 0.1, 500).mean().backward()
         optimizer.step()
     assert kl(student, teacher, 0.1, 500).mean() < 0.1 * first
-    assert all(torch.equal(before[name], value) for name, value in teacher.state_dict().items())
+    after = teacher.policy.state_dict()
+    assert all(torch.equal(before[name], value) for name, value in after.items())
 
 
 def test_the_student_s_noise_is_that_of_both():
     student = make_policy("flow_noise", STEPS)
     other = make_policy("flow_noise", STEPS, sampler={"name": "flow_noise", "std_max": 0.9})
-    assert make_teacher(other, student).sampler is student.sampler
+    assert Teacher(other, student).policy.sampler is student.sampler
 
 
 @pytest.mark.parametrize(
@@ -92,18 +118,18 @@ def test_the_student_s_noise_is_that_of_both():
 def test_chains_of_another_size_are_refused(fields: dict[str, int], problem: str):
     student = make_policy("flow_sde", STEPS)
     with pytest.raises(SpecError, match=f"another {problem}"):
-        make_teacher(make_policy("flow_sde", STEPS, **fields), student)
+        Teacher(make_policy("flow_sde", STEPS, **fields), student)
 
 
 def test_chains_of_another_length_family_or_range_are_refused():
     student = make_policy("flow_sde", STEPS)
     with pytest.raises(SpecError, match="another num_steps"):
-        make_teacher(make_policy("flow_sde", STEPS + 1), student)
+        Teacher(make_policy("flow_sde", STEPS + 1), student)
     with pytest.raises(SpecError, match="another policy family"):
-        make_teacher(make_policy("ddpm", STEPS), student)
+        Teacher(make_policy("ddpm", STEPS), student)
     stretched = copy.deepcopy(student)
     act = stretched.normalizer.affine("act")
     assert isinstance(act, Affine)
     act.scale.mul_(2.0)
     with pytest.raises(SpecError, match=r"another range of actions.*one dataset"):
-        make_teacher(stretched, student)
+        Teacher(stretched, student)

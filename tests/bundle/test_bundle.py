@@ -92,7 +92,7 @@ def test_reordered_observations_are_an_edit(bundle: Bundle) -> None:
 
 def test_newer_schema_says_to_update(bundle: Bundle) -> None:
     edit(bundle, lambda tree: tree.update(schema_version=99, new_field=1), reseal=True)
-    with pytest.raises(BundleError, match=r"schema_version.*at most 4.*found 99.*update robo-rl"):
+    with pytest.raises(BundleError, match=r"schema_version.*at most 5.*found 99.*update robo-rl"):
         Bundle.load(bundle.path)
 
 

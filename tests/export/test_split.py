@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from onnx import helper
+from small_bundles import small_graph
 from small_export import run_build
 from small_images import ACT, make_seeing_policy, make_seen
+from small_vla import small_vla_policy
 
 from robo_rl.bundle.manifest import EXPERT_FILE, PREFIX_FILE
 from robo_rl.bundle.split_session import SplitSession
@@ -47,7 +51,11 @@ def make_told_policy(**fields: Any) -> Any:
     return component("policies").make(settings).build(WORDS, ACT, norm)
 
 
-POLICIES = {"images": make_seeing_policy, "images and words": make_told_policy}
+POLICIES = {
+    "images": make_seeing_policy,
+    "images and words": make_told_policy,
+    "a cache of keys and values": partial(small_vla_policy, "pi0"),
+}
 
 
 @pytest.fixture(scope="module", params=POLICIES)
@@ -82,7 +90,7 @@ def test_the_expert_reads_the_latest_vectors_and_the_images_of_before(
     """As the policy whose encoder joins an old prefix to new vectors."""
     (old, noise), (new, _) = random_inputs(policy, 1, 1), random_inputs(policy, 1, 2)
     arrays = [{name: tensor.numpy() for name, tensor in each.items()} for each in (old, new)]
-    act = session.act_on(session.encode(arrays[0]), arrays[1], noise.numpy())
+    act = session.act_on({**arrays[1], **session.encode(arrays[0])}, noise.numpy())
     encoder = policy.net.encoder
     prefix = encoder.encode_prefix(policy.features(old))
     embedding = policy.net.embed(encoder.join(prefix, policy.features(new).vectors))
@@ -102,14 +110,74 @@ def test_a_plan_and_graphs_of_another_contract_are_refused(
     contract = contract_of(policy, name="flow", robot="none", task="none")
     prefix, expert = graphs[PREFIX_FILE], graphs[EXPERT_FILE]
     with pytest.raises(BundleError, match="does not fit the contract"):
-        SplitSession(prefix, expert, contract.model_copy(update={"horizon": 4}))
+        SplitSession(prefix, expert, contract.model_copy(update={"horizon": 9}))
     with pytest.raises(BundleError, match=r"prefix\.onnx.*does not fit the contract"):
         SplitSession(expert, prefix, contract)
 
 
-def test_a_policy_of_vectors_has_no_prefix():
+def test_inputs_that_do_not_fit_are_refused_by_name(session: SplitSession, policy: Any):
+    obs, noise = random_inputs(policy, 2)
+    arrays = {name: tensor.numpy() for name, tensor in obs.items()}
+    vector = policy.obs_spec.vector_names[0]
+    given = {**arrays, **session.encode(arrays)}
+    with pytest.raises(SpecError, match=vector):
+        session.encode({**arrays, vector: arrays[vector][..., :1]})
+    with pytest.raises(SpecError, match=r"prefix_0.*none"):
+        session.act_on({k: v for k, v in given.items() if k != "prefix_0"}, noise.numpy())
+    with pytest.raises(SpecError, match=f"'{vector}' does not fit"):
+        session.act_on({**given, vector: arrays[vector][..., :1]}, noise.numpy())
+    with pytest.raises(SpecError, match="noise"):
+        session.act_on(given, noise.numpy()[:1])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [
+        ({"pos": [1, 3], "prefix_0": [2, 3]}, "expert.onnx: prefix_0.*does not fit the prefix"),
+        ({"pos": [1, 4], "prefix_0": [1, 3]}, "expert.onnx: pos.*does not fit the contract"),
+        ({"image": [1, 3], "prefix_0": [1, 3]}, "expert.onnx: image.*nothing of that name"),
+    ],
+)
+def test_graphs_that_do_not_fit_each_other_are_refused_before_a_query(
+    inputs: dict[str, list[int]], told: str
+):
+    contract = split_contract()
+    first, other = inputs
+    nodes = [helper.make_node("Sub", [first, first], ["a"]),
+             helper.make_node("ReduceSum", [other], ["b"], keepdims=0),
+             helper.make_node("ReduceSum", ["a"], ["c"], keepdims=0),
+             helper.make_node("Add", ["b", "c"], ["d"]),
+             helper.make_node("Add", ["noise", "d"], ["act"])]  # fmt: skip
+    chunk = list(contract.chunk_shape)
+    expert = small_graph(nodes, {**inputs, "noise": chunk}, {"act": chunk}, {})
+    with pytest.raises(BundleError, match=told):
+        SplitSession(identity("prefix_0"), expert, contract)
+
+
+def test_a_prefix_that_would_stand_in_for_a_measurement_is_refused():
+    contract = split_contract()
+    with pytest.raises(BundleError, match=r"prefix\.onnx: pos: an output has the name"):
+        SplitSession(identity("pos"), identity("prefix_0"), contract)
+
+
+def identity(output: str) -> bytes:
+    node = helper.make_node("Identity", ["place"], [output])
+    return small_graph([node], {"place": [1, 3]}, {output: [1, 3]}, {})
+
+
+def split_contract() -> Any:
+    policy = make_told_policy(num_steps=1)
+    made = contract_of(policy, name="flow", robot="none", task="none")
+    items = {"pos": TensorSpec(shape=(3,)), "place": TensorSpec(shape=(3,))}
+    return made.model_copy(update={"obs": ObsSpec(items=items)})
+
+
+def test_a_policy_of_vectors_or_of_a_state_in_words_has_no_prefix(tmp_path: Path):
+    mlp, state = component("nets").make("mlp").cls, component("encoders").make("state").cls
     with pytest.raises(GateError, match=r"StateEncoder.*stages\.export\.split=false"):
-        check_splits(component("encoders").make("state").cls)
+        check_splits(state, mlp)
+    with pytest.raises(GateError, match="Pi05Net reads the state among the words"):
+        export_split(small_vla_policy("pi05"), tmp_path)
 
 
 def test_a_bundle_holds_both_graphs_their_proof_and_the_time_of_each(tmp_path: Path):

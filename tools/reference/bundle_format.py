@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from robo_rl.bundle.graph_checks import ACT, NOISE, PLANNED, WEIGHT
 from robo_rl.bundle.manifest import (
+    EXPERT_FILE,
     INPAINT_FILE,
     MANIFEST_FILE,
     MODEL_FILE,
+    PREFIX_FILE,
     SCHEMA_VERSION,
     Manifest,
 )
-from robo_rl.bundle.session import ACT, NOISE, PLANNED, WEIGHT
 from tools.reference.config_keys import description
 from tools.reference.markdown import document, sentence, slug, table
 from tools.reference.types import default, field_type, models
@@ -24,6 +26,8 @@ _FILES = (
     (MANIFEST_FILE, "The manifest, below."),
     (MODEL_FILE, "The policy: normaliser, network, sampler and back, as one ONNX graph."),
     (INPAINT_FILE, "The same policy continuing a plan, where the stage `export` made it."),
+    (PREFIX_FILE, "Images and words of the same policy in two graphs, where `export` made them."),
+    (EXPERT_FILE, "The rest of it, which reads the prefix and the vectors."),
 )
 _GRAPH = (
     (
@@ -35,6 +39,7 @@ _GRAPH = (
     (f"`{NOISE}`", "input", "(B, H, A)", "Standard normal noise that the chain starts from."),
     (f"`{PLANNED}`", "input", "(B, H, A)", f"The plan that goes on, in `{INPAINT_FILE}` alone."),
     (f"`{WEIGHT}`", "input", "(B, H)", f"How much of the plan is kept, in `{INPAINT_FILE}` alone."),
+    ("`prefix_N`", "output, input", "(B, …)", f"Of `{PREFIX_FILE}`, and read by `{EXPERT_FILE}`."),
     (f"`{ACT}`", "output", "(B, H, A)", "Actions in physical units."),
 )
 _SEAL = (
@@ -51,8 +56,8 @@ def page() -> str:
     files = table(("file", "content"), [(f"`{name}`", about) for name, about in _FILES])
     graph = table(("name", "direction", "shape", "meaning"), _GRAPH)
     version = (
-        f"The newest `schema_version` is {SCHEMA_VERSION}: 2 adds `inpainting`, 3 adds `world`."
-        " A bundle that has neither is written as 1."
+        f"The newest `schema_version` is {SCHEMA_VERSION}: 2 adds `inpainting`, 3 `world`, 4"
+        " `contract.text_encoder`, 5 `split`. A bundle has the oldest version that has its parts."
     )
     return document(
         "Bundle format",

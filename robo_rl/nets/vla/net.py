@@ -9,7 +9,7 @@ Shapes: B rows, H horizon, A act_dim, P padded action.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -110,7 +110,9 @@ class Pi0Net(VlaNet):
 
 
 class Pi05Net(Pi0Net):
-    """π0.5's expert."""
+    """π0.5's expert, which reads the state among the words of the prefix."""
+
+    reads_vectors: ClassVar[bool] = False
 
     def make_expert(self, cfg: Pi0Net.Config) -> GemmaExpert:
         """See ``VlaNet``."""

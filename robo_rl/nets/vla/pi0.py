@@ -97,7 +97,7 @@ class GemmaExpert(nn.Module):
         """Map a chunk (B, H, A) at times (B,) to its velocity, noise − action, (B, H, A)."""
         time = time_features(t, self.action_in_proj.out_features, self.sizes.periods)
         tokens, cond = self.tokens(self.action_in_proj(x), time, prefix.state)
-        length, rows = tokens.x.shape[1], len(x)
+        length, rows = tokens.x.shape[1], x.shape[0]
         own = block_mask(tokens.begins, x.device).expand(rows, -1, -1)
         seen = torch.cat([prefix.mask[:, None].expand(-1, length, -1), own], dim=2)
         places = prefix.mask.sum(1, keepdim=True) + torch.arange(length, device=x.device)

@@ -70,7 +70,7 @@ class Export(Stage):
         """See ``Stage``."""
         check_distillable(policy.cfg, "export")
         if cfg.split:
-            check_splits(policy.cfg.encoder.cls)
+            check_splits(policy.cfg.encoder.cls, policy.cfg.net.cls)
 
     def run(self, context: Context) -> Report:
         """Write the bundle.

@@ -86,6 +86,25 @@ def check_inference_time(facts: SurveyResult) -> Iterator[CheckResult]:
         yield ok("policy", text)
 
 
+def check_prefix_time(facts: SurveyResult) -> Iterator[CheckResult]:
+    """Check that images and words are encoded often enough on this machine."""
+    if facts.settings.prefix is None:
+        return
+    p50_s, p99_s = np.percentile(facts.prefix_s, [50, 99])
+    limit_s = facts.settings.safety.max_chunk_age_s
+    oldest_s = max(facts.settings.prefix.period_s, p99_s) + p99_s + facts.contract.execution_s
+    text = (
+        f"a refresh takes {1e3 * p50_s:.3g} ms, 99 % {1e3 * p99_s:.3g} ms; actions follow images up"
+        f" to {oldest_s:.2f} s old, safety.max_chunk_age_s is {limit_s:g} s"
+    )
+    if oldest_s > limit_s:
+        yield failed(
+            "prefix", text, "a faster machine, a smaller prefix.period_s, or a larger limit"
+        )
+    else:
+        yield ok("prefix", text)
+
+
 def _out_of_range(facts: SurveyResult, measured: np.ndarray) -> Iterator[CheckResult]:
     """Yield joints beyond the robot's limits, and the unit that would explain them."""
     limits, names = _limits(facts), facts.runtime.measured.names

@@ -22,7 +22,7 @@ from robo_rl_sim2real.control.runtime import Runtime
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
-from robo_rl_sim2real.node.policy_query import expert_query, warm_up_session, zero_observation
+from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split, zero_observation
 from robo_rl_sim2real.node.settings import DeploySettings, Wiring, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
 from robo_rl_sim2real.transport.base import COMMAND, Endpoint, Qos, Transport, reading_qos
@@ -75,6 +75,7 @@ class SurveyResult(NamedTuple):
         loaded_wake_delay_s: Delays of wake-ups under CPU load; empty if another node steers the
             robot.
         seconds: Duration of listening.
+        prefix_s: Durations of some refreshes of images and words; empty for a policy in one graph.
     """
 
     settings: DeploySettings
@@ -91,6 +92,7 @@ class SurveyResult(NamedTuple):
     seconds: float
     loaded_wake_delay_s: np.ndarray
     manifest: Manifest
+    prefix_s: np.ndarray
 
 
 def survey(
@@ -113,10 +115,8 @@ def survey(
         BundleError: The bundle does not fit the robot.
         ConfigError: The settings do not fit the bundle.
     """
-    clock, query = (
-        clock or Clock(),
-        warm_up_session(bundle, 0, inpaint=settings.chunks.uses_inpainting),
-    )
+    clock, asked = clock or Clock(), _queries(settings, bundle)
+    query = asked.whole
     contract, inline = bundle.manifest.contract, settings.model_copy(update={"inference": "inline"})
     runtime, wiring = build_runtime(
         inline, contract, query, clock.now_s, encoder=bundle.text_encoder()
@@ -133,8 +133,9 @@ def survey(
         _ends(transport, topics, wiring)  # the first call starts discovery
         late_s = _late(1.0 / contract.act.rate_hz, clock)
         rivals = any(end.writes for ends in _ends(transport, (), wiring).values() for end in ends)
-        timed = expert_query(bundle, 0) if settings.prefix else query
-        query_s = _timed(timed, contract, clock, _FEW if rivals else _QUERIES)
+        number = _FEW if rivals else _QUERIES
+        query_s = _timed(asked.repeated, clock, number)
+        prefix_s = np.zeros(0) if asked.prefix is None else _timed(asked.prefix, clock, number)
         loaded_late_s = np.zeros(0) if rivals else _loaded_late(clock)
         for arrivals in heard.values():  # excludes messages during the timing
             arrivals.stamps_s.clear()
@@ -144,7 +145,29 @@ def survey(
         darkroom.close()
         transport.close()
     found = runtime, wiring, heard, ends, inbox, problems, query, query_s, late_s, seconds
-    return SurveyResult(settings, contract, *found, loaded_late_s, bundle.manifest)
+    return SurveyResult(settings, contract, *found, loaded_late_s, bundle.manifest, prefix_s)
+
+
+class _Queries(NamedTuple):
+    """The whole policy; what a decision runs; and what a refresh of images and words runs."""
+
+    whole: Query
+    repeated: Callable[[], object]
+    prefix: Callable[[], object] | None
+
+
+def _queries(settings: DeploySettings, bundle: Bundle) -> _Queries:
+    zeros = zero_observation(bundle.manifest.contract)
+    if settings.prefix is None:
+        query = warm_up_session(bundle, 0, inpaint=settings.chunks.uses_inpainting)
+        return _Queries(query, lambda: query(zeros, None), None)
+    session, expert = warm_up_split(bundle, 0)
+    given, noise = {**zeros, **session.encode(zeros)}, np.random.default_rng(0)
+    return _Queries(
+        lambda obs, plan: session.act(obs, noise, plan),
+        lambda: expert(given, None),
+        lambda: session.encode(zeros),
+    )
 
 
 def _ends(transport: Transport, topics: Iterable[str], wiring: Wiring) -> dict[str, list[Endpoint]]:
@@ -178,13 +201,13 @@ def _taker(topic: str, arrivals: ArrivalTimes, darkroom: ImageWorker) -> Callabl
     return take
 
 
-def _timed(query: Query, contract: Contract, clock: Clock, number: int) -> np.ndarray:
-    """Return (n,) durations of queries with an observation of zeros, within about 2 s."""
-    zeros, spent = zero_observation(contract), list[float]()
+def _timed(query: Callable[[], object], clock: Clock, number: int) -> np.ndarray:
+    """Return (n,) durations of queries, within about 2 s."""
+    spent = list[float]()
     until_s = clock.now_s() + 2.0
     while len(spent) < number and (clock.now_s() < until_s or not spent):
         began_s = clock.now_s()
-        query(zeros, None)
+        query()
         spent.append(clock.now_s() - began_s)
     return np.array(spent)
 

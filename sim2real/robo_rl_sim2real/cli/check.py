@@ -30,6 +30,7 @@ RULES: tuple[Callable[[SurveyResult], Iterator[CheckResult]], ...] = (
     ),
     *(
         robot.check_inference_time,
+        robot.check_prefix_time,
         topics.check_command_topics,
         topics.check_estop,
         topics.check_clock,

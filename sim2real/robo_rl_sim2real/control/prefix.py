@@ -1,7 +1,8 @@
 """Refreshes what a policy has seen and read at a lower rate than it acts.
 
 Images and words go through a large graph, the prefix; the latest joint positions go through a small
-one, the expert. A thread refreshes the prefix, so that no control period waits for it.
+one, the expert. A thread refreshes the prefix, so that no control period waits for it. The control
+loop alone calls the methods.
 """
 
 from __future__ import annotations
@@ -9,121 +10,106 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from robo_rl.bundle.session import PlannedActions
-from robo_rl.bundle.split_session import SplitSession
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import DeviceError
 from robo_rl_sim2real.core.clock import RecentDurations
 from robo_rl_sim2real.messages.readings import Values
 
+Tensors = Mapping[str, Values]
+"""Observations (1, To, …) or tensors of a prefix, by name."""
+
 
 class PrefixConfig(ConfigModel):
-    """Rate of the prefix, and its largest age.
+    """Rate of the prefix.
 
     Args:
         period_s: Time between two refreshes; longer if one takes longer.
-        max_age_s: Age of the observation behind a prefix beyond which the policy does not act.
     """
 
     period_s: float = Field(default=0.5, gt=0.0)
-    max_age_s: float = Field(default=1.5, gt=0.0)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.max_age_s <= self.period_s:
-            raise ValueError(f"max_age_s {self.max_age_s} is not above period_s {self.period_s}")
-        return self
 
 
-class StalePrefixError(DeviceError):
-    """The policy's images and words are too old to act on."""
+class Prefix(NamedTuple):
+    """The tensors of a prefix, the arrival of its oldest reading in s, and its activation."""
 
-
-class _Prefix(NamedTuple):
-    """The tensors of a prefix, and the time of its observation in s."""
-
-    tensors: Mapping[str, NDArray[np.float32]]
+    tensors: Tensors
     observed_s: float
+    epoch: int
 
 
-class PrefixedPolicy:
-    """A policy in two graphs as a query of a control loop.
+class PrefixRefresher:
+    """Encodes images and words in a thread of its own.
 
     Args:
-        session: Both graphs.
+        encode: The graph of the prefix.
         cfg: See ``PrefixConfig``.
-        noise: Draws the start of the chains.
         now_s: Monotonic clock.
     """
 
     def __init__(
-        self,
-        session: SplitSession,
-        cfg: PrefixConfig,
-        noise: np.random.Generator,
-        now_s: Callable[[], float],
+        self, encode: Callable[[Tensors], Tensors], cfg: PrefixConfig, now_s: Callable[[], float]
     ) -> None:
-        self._session, self.cfg, self._noise, self._now_s = session, cfg, noise, now_s
-        self._orders = queue.SimpleQueue[tuple[Mapping[str, Values], float] | None]()
-        self._latest: _Prefix | None = None
-        self._error: Exception | None = None
-        self._is_busy = False
+        self._encode, self.cfg, self._now_s = encode, cfg, now_s
+        self._orders = queue.SimpleQueue[Prefix | None]()
+        self._answers = queue.SimpleQueue[Prefix | Exception]()
+        self._latest: Prefix | None = None
+        self._ordered: Prefix | None = None
+        self._begun_s, self._begun_epoch = 0.0, -1
         self.refreshes = RecentDurations()
         self._thread = threading.Thread(target=self._work, name="prefix", daemon=True)
         self._thread.start()
 
     @property
     def age_s(self) -> float:
-        """Age of the observation behind the present prefix; infinite without one."""
-        latest = self._latest
-        return np.inf if latest is None else self._now_s() - latest.observed_s
+        """Age of the oldest reading behind the latest prefix; infinite without one."""
+        return float("inf") if self._latest is None else self._now_s() - self._latest.observed_s
 
-    def __call__(
-        self, obs: Mapping[str, Values], plan: PlannedActions | None
-    ) -> NDArray[np.float32]:
-        """Return a chunk (1, H, A) for the latest vectors and the present prefix.
+    def update(self, obs: Tensors, observed_s: float, epoch: int) -> Prefix | None:
+        """Offer the present observation; return the latest prefix of this activation, or None.
+
+        Args:
+            obs: Observations, which are not changed afterwards.
+            observed_s: Arrival of the oldest reading of the observation.
+            epoch: Number of the activation; what was seen in another is not acted on.
 
         Raises:
-            StalePrefixError: There is no prefix yet, or it is older than ``max_age_s``.
-            Exception: The refresh raised it.
+            Exception: A refresh of this activation raised it.
         """
-        del plan
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        if not self._is_busy and self.age_s >= self.cfg.period_s:
-            self._is_busy = True
-            self._orders.put((obs, self._now_s()))
-        latest, age_s = self._latest, self.age_s
-        if latest is None or age_s > self.cfg.max_age_s:
-            raise StalePrefixError(
-                "the policy's images and words are too old",
-                where="prefix.max_age_s",
-                expected=f"at most {self.cfg.max_age_s:g} s",
-                found="none so far" if latest is None else f"{age_s:.2f} s",
-            )
-        shape = (1, *self._session.contract.chunk_shape)
-        noise = self._noise.standard_normal(shape, np.float32)
-        return self._session.act_on(latest.tensors, obs, noise)
+        self._receive(epoch)
+        now_s = self._now_s()
+        is_due = epoch != self._begun_epoch or now_s - self._begun_s >= self.cfg.period_s
+        if self._ordered is None and is_due:
+            self._ordered = Prefix(obs, observed_s, epoch)
+            self._begun_s, self._begun_epoch = now_s, epoch
+            self._orders.put(self._ordered)
+        latest = self._latest
+        return latest if latest is not None and latest.epoch == epoch else None
 
     def close(self) -> None:
         """Stop the thread after its present refresh."""
         self._orders.put(None)
         self._thread.join(timeout=1.0)
 
+    def _receive(self, epoch: int) -> None:
+        try:
+            answer = self._answers.get_nowait()
+        except queue.Empty:
+            return
+        ordered, self._ordered = self._ordered, None
+        if ordered is None or ordered.epoch != epoch:
+            return
+        if isinstance(answer, Exception):
+            raise answer
+        self._latest = answer
+
     def _work(self) -> None:
         while (order := self._orders.get()) is not None:
-            obs, observed_s = order
             began_s = self._now_s()
             try:
-                self._latest = _Prefix(self._session.encode(obs), observed_s)
-            except Exception as error:  # the next query raises it in the control loop
-                self._error = error
+                self._answers.put(order._replace(tensors=self._encode(order.tensors)))
+            except Exception as error:  # ``update`` raises it in the control loop
+                self._answers.put(error)
             self.refreshes.add(self._now_s() - began_s)
-            self._is_busy = False

@@ -20,6 +20,7 @@ from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
 from robo_rl_sim2real.control.inference import InferenceRequest, InferenceRunner
 from robo_rl_sim2real.control.lifecycle import Lifecycle
+from robo_rl_sim2real.control.prefix import PrefixRefresher, Tensors
 from robo_rl_sim2real.control.teleop import Teleop, TeleopInput
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox, Values
@@ -27,7 +28,7 @@ from robo_rl_sim2real.perception.observer import Frame, Observer
 
 
 class RuntimeParts(NamedTuple):
-    """The components of a runtime."""
+    """The components of a runtime; ``prefix`` is that of a policy in two graphs."""
 
     observer: Observer
     inference: InferenceRunner
@@ -36,6 +37,7 @@ class RuntimeParts(NamedTuple):
     lifecycle: Lifecycle
     teleop: Teleop
     feedback_checker: FeedbackChecker
+    prefix: PrefixRefresher | None = None
 
 
 class TickOutput(NamedTuple):
@@ -249,10 +251,26 @@ class Runtime:
 
     def _request_inference(self, frame: Frame, tick: int) -> None:
         obs, planner = self.parts.observer.observation(frame, tick), self.parts.inference
+        seen = self._with_prefix(obs)
+        if seen is None:
+            return
+        obs, observed_s = seen
         if planner.idle and self.parts.chunks.wants_query(tick) and not self._grip.held:
             # During a ramp or a hold, the robot does not execute the planned actions.
             plan = self.parts.chunks.plan(tick) if self.state is State.RUNNING else None
-            planner.submit(InferenceRequest(obs, tick, self.seen_s, self._epoch, plan))
+            planner.submit(InferenceRequest(obs, tick, observed_s, self._epoch, plan))
+
+    def _with_prefix(self, obs: Tensors) -> tuple[Tensors, float] | None:
+        """Return the policy's inputs and the arrival of their oldest reading.
+
+        None before the first prefix of an activation.
+        """
+        if self.parts.prefix is None:
+            return obs, self.seen_s
+        prefix = self.parts.prefix.update(obs, self.seen_s, self._epoch)
+        if prefix is None:
+            return None
+        return {**obs, **prefix.tensors}, min(self.seen_s, prefix.observed_s)
 
     def _receive_chunk(self, tick: int) -> None:
         found = self.parts.inference.poll()

@@ -13,12 +13,13 @@ from robo_rl_sim2real.control.commands.publishers import CommandPublishers
 from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
+from robo_rl_sim2real.control.prefix import PrefixRefresher
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.node.diagnostics import DiagnosticSources, reporter, with_query_times
-from robo_rl_sim2real.node.policy_query import open_prefixed, warm_up_session
+from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split
 from robo_rl_sim2real.node.publisher_monitor import REMEDY, PublisherMonitor
 from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
@@ -63,10 +64,12 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        now_s = self.clock.now_s
-        self.prefix = settings.prefix and open_prefixed(bundle, settings.prefix, seed, now_s)
-        inpaint = settings.chunks.uses_inpainting
-        query = self.prefix or warm_up_session(bundle, seed, inpaint=inpaint)
+        now_s, prefix = self.clock.now_s, None
+        if settings.prefix is None:
+            query = warm_up_session(bundle, seed, inpaint=settings.chunks.uses_inpainting)
+        else:
+            session, query = warm_up_split(bundle, seed)
+            prefix = PrefixRefresher(session.encode, settings.prefix, now_s)
         query, self.inference = with_query_times(query, now_s)
         self.runtime, self.wiring = build_runtime(
             settings,
@@ -76,6 +79,7 @@ class Node:
             sends=not dry_run,
             rivals=lambda: self.publishers.problem,
             encoder=bundle.text_encoder(),
+            prefix=prefix,
         )
         self.publishers = PublisherMonitor(transport, self.wiring.readings, settings.shared_topics)
         self.guard: MotionGuard = Unguarded()
@@ -119,7 +123,7 @@ class Node:
             self.ticks.dt_s,
             lambda: self.health,
             self.inference,
-            self.prefix,
+            self.runtime.parts.prefix,
             lambda: self.transport.problems() + self.listeners.problems(),
         )
 
@@ -160,8 +164,8 @@ class Node:
         """Close the transport and stop the threads."""
         try:
             self.runtime.parts.inference.close()
-            if self.prefix is not None:
-                self.prefix.close()
+            if self.runtime.parts.prefix is not None:
+                self.runtime.parts.prefix.close()
             self.darkroom.close()
         finally:
             self.transport.close()

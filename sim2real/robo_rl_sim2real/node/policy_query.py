@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Contract
 from robo_rl.bundle.split_session import SplitSession
 from robo_rl_sim2real.control.inference import Query
-from robo_rl_sim2real.control.prefix import PrefixConfig, PrefixedPolicy
 from robo_rl_sim2real.messages.readings import Values
 
 _WARM_UP = 20
@@ -30,29 +29,27 @@ def warm_up_session(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Quer
     return lambda obs, plan: session.act(obs, noise, plan)
 
 
-def open_prefixed(
-    bundle: Bundle, cfg: PrefixConfig, seed: int, now_s: Callable[[], float]
-) -> PrefixedPolicy:
+class SplitPolicy(NamedTuple):
+    """A policy in two graphs: the session, and the query of its expert alone.
+
+    The query reads the tensors of a prefix among the observations.
+    """
+
+    session: SplitSession
+    expert: Query
+
+
+def warm_up_split(bundle: Bundle, seed: int) -> SplitPolicy:
     """Return the bundle's policy in two graphs, after warm-up queries.
 
     Raises:
         BundleError: The bundle has one graph alone.
     """
-    noise = np.random.default_rng(seed)
-    return PrefixedPolicy(_warm_split(bundle), cfg, noise, now_s)
-
-
-def expert_query(bundle: Bundle, seed: int) -> Query:
-    """Return the expert with the prefix of an observation of zeros, to time it.
-
-    Raises:
-        BundleError: The bundle has one graph alone.
-    """
-    session, noise = _warm_split(bundle), np.random.default_rng(seed)
-    contract = bundle.manifest.contract
-    prefix = session.encode(zero_observation(contract))
-    shape = (1, *contract.chunk_shape)
-    return lambda obs, _: session.act_on(prefix, obs, noise.standard_normal(shape, np.float32))
+    session, noise = bundle.split_session(), np.random.default_rng(seed)
+    zeros = zero_observation(bundle.manifest.contract)
+    for _ in range(_WARM_UP):
+        session.act(zeros, noise)
+    return SplitPolicy(session, lambda obs, _: session.act_on(obs, noise))
 
 
 def zero_observation(contract: Contract) -> dict[str, Values]:
@@ -61,11 +58,3 @@ def zero_observation(contract: Contract) -> dict[str, Values]:
         name: np.zeros((1, contract.obs_horizon, *spec.shape), spec.dtype)
         for name, spec in contract.obs.items.items()
     }
-
-
-def _warm_split(bundle: Bundle) -> SplitSession:
-    session, noise = bundle.split_session(), np.random.default_rng(0)
-    zeros = zero_observation(bundle.manifest.contract)
-    for _ in range(_WARM_UP):
-        session.act(zeros, noise)
-    return session

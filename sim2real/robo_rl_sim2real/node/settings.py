@@ -37,7 +37,7 @@ from robo_rl_sim2real.control.inference import (
 )
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
-from robo_rl_sim2real.control.prefix import PrefixConfig
+from robo_rl_sim2real.control.prefix import PrefixConfig, PrefixRefresher
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
@@ -69,8 +69,8 @@ class DeploySettings(ConfigModel):
         start_pose: Pose near which the policy may start; empty for the robot's home.
         transport: Transport of the node.
         inference: Whether inference runs within a tick or in a thread of its own.
-        prefix: Rate and largest age of what the policy sees and reads, for a bundle in two graphs;
-            null runs the whole policy at every query.
+        prefix: Rate at which images and words are encoded, for a bundle in two graphs; null runs
+            the whole policy at every query. ``safety.max_chunk_age_s`` bounds their age too.
         lifecycle: Starting, resuming and ending.
         safety: Safety thresholds.
         plausibility: Thresholds of the plausibility of measurements.
@@ -137,6 +137,7 @@ def build_runtime(
     sends: bool = True,
     rivals: Callable[[], str] = lambda: "",
     encoder: TextEncoder | None = None,
+    prefix: PrefixRefresher | None = None,
 ) -> tuple[Runtime, Wiring]:
     """Return a runtime for a contract, and its topics.
 
@@ -148,6 +149,7 @@ def build_runtime(
         sends: Whether commands reach the robot.
         rivals: Returns the problem with the publishers of the readings; empty for none.
         encoder: Encoder of the bundle's instructions; None builds that of the contract.
+        prefix: Refresher of a policy in two graphs, whose query is then that of the expert.
 
     Raises:
         BundleError: The bundle does not fit the robot.
@@ -182,7 +184,7 @@ def build_runtime(
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     check_computable(safety.limits)
     planner = _PLANNERS[settings.inference](query, now_s)  # last, because it may start a thread
-    parts = RuntimeParts(observer, planner, chunks, safety, life, teleop, witness)
+    parts = RuntimeParts(observer, planner, chunks, safety, life, teleop, witness, prefix)
     return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
 
 
@@ -218,11 +220,15 @@ def _calibrations(shown: dict[str, CameraPreprocessor]) -> dict[str, MsgType]:
 
 
 def _check_age(settings: DeploySettings, contract: Contract) -> None:
-    played_s = contract.exec_horizon / contract.act.rate_hz
-    if played_s > settings.safety.max_chunk_age_s:
+    played_s, waits_s = contract.exec_horizon / contract.act.rate_hz, 0.0
+    if settings.prefix is not None:
+        waits_s = settings.prefix.period_s
+    if played_s + waits_s > settings.safety.max_chunk_age_s:
+        what = "chunks are played for longer"
+        what += ", after images that are prefix.period_s old" if waits_s else ""
         raise ConfigError(
-            "safety.max_chunk_age_s: chunks are played for longer",
-            expected=f"at least {played_s:g} s",
+            f"safety.max_chunk_age_s: {what}",
+            expected=f"at least {played_s + waits_s:g} s",
             found=settings.safety.max_chunk_age_s,
         )
 

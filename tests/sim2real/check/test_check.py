@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_bundles import make_bundle, with_items
+from small_bundles import make_bundle, with_items, with_split
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import validate_strict
@@ -212,6 +212,24 @@ def test_a_policy_that_is_too_slow_is_found(scene: Scene):
     thread = facts.settings.model_copy(update={"inference": "thread"})
     marks = {f.subject: f.severity for rule in RULES for f in rule(slow._replace(settings=thread))}
     assert marks["policy"] is Severity.OK
+
+
+def test_both_graphs_of_a_policy_are_timed_and_old_images_are_found(scene: Scene):
+    """Images are a refresh old when they are ready, and a refresh and a chunk more at the end."""
+    bundle = with_split(scene.path / "split", scene.bundle())
+    scene.start()
+    scene.fields = {"prefix": {"period_s": 0.3}}
+    facts = survey(scene.settings(), bundle, scene.connect, 2.0, scene.clock())
+    assert len(facts.query_s)
+    assert len(facts.prefix_s)
+    for refresh_s, severity, text in (
+        (0.1, Severity.OK, "0.60 s"),
+        (0.5, Severity.FAILED, "1.20 s"),
+    ):
+        told = facts._replace(prefix_s=np.full(10, refresh_s))
+        (found,) = [f for rule in RULES for f in rule(told) if f.subject == "prefix"]
+        assert found.severity is severity
+        assert text in found.text
 
 
 def test_a_bundle_for_another_robot_is_told_at_once(scene: Scene, tmp_path: Path):

@@ -95,7 +95,7 @@ def test_a_png_in_which_a_bit_fell_over_is_an_error():
 def test_bytes_of_any_kind_are_an_error_or_a_picture():
     """Nothing but our own error comes out, whatever goes in."""
     rng, refused = np.random.default_rng(2), 0
-    for number in range(300):
+    for number in range(100):
         data = packed(NOISE[:8, :8], (".png", ".jpg")[number % 2]).copy()
         places = rng.integers(0, len(data), rng.integers(1, 20))
         data[places] = rng.integers(0, 256, len(places))
@@ -103,7 +103,7 @@ def test_bytes_of_any_kind_are_an_error_or_a_picture():
             assert decode(data, "jpeg").dtype in (np.uint8, np.float32)
         except SpecError:
             refused += 1
-    assert refused > 100
+    assert refused > 30
 
 
 def test_what_is_no_picture_says_how_it_begins():

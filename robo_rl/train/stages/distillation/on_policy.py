@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
-from robo_rl.algo.on_policy_distillation import chain_kl, make_teacher
-from robo_rl.core.errors import SpecError
+from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
+from robo_rl.core.errors import ConfigError, DataError, SpecError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.checkpoint.policies import load_policy, save_policy
-from robo_rl.train.evaluation.evaluate import EvalProtocol
-from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
-from robo_rl.train.pipeline.stage import Context, Report, Stage, find_policy
+from robo_rl.train.checkpoint.policies import (
+    check_trains_all_steps,
+    load_policy,
+    save_policy,
+    weights_digest,
+)
+from robo_rl.train.pipeline.stage import Context, Report, find_policy
 from robo_rl.train.stages.distillation.rounds import DistillationRounds, RoundsConfig
+from robo_rl.train.stages.distillation.taught import TaughtStage
 from robo_rl.train.stages.video import record_video
 
 
-class DistillOnPolicy(Stage):
+class DistillOnPolicy(TaughtStage):
     """Alternates rounds of acting with the student and of reducing its KL to the teacher.
 
     The teacher is a policy of another run, such as one that reads the state of the simulator. It
@@ -39,25 +43,25 @@ class DistillOnPolicy(Stage):
         """Directory of a policy, or of a stage that made one."""
         std_floor: float = Field(default=0.1, gt=0.0)
         """Least standard deviation of a denoising step in the KL, in normalised action units."""
-        margin: float = Field(default=0.03, gt=0.0, lt=1.0)
-        """Largest loss of success or return that the gate accepts."""
 
-    needs: ClassVar = ("policy",)
     makes: ClassVar = ("policy",)
+    label: ClassVar[str] = "student"
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
     @classmethod
-    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
-        """See ``Stage``: the visited states of all rounds."""
-        del folder
-        cfg.check_memory(policy)
+    def check_experiment(cls, cfg: Config, experiment: Any) -> None:
+        """Check that there is a teacher.
 
-    @classmethod
-    def low_power_warning(cls, cfg: Config, protocol: EvalProtocol) -> str | None:
-        """See ``Stage``."""
-        return low_power_warning(protocol, cfg.margin)
+        Raises:
+            ConfigError: There is none.
+        """
+        del experiment
+        place, _ = find_policy(Path(cfg.teacher).absolute())
+        if not place.is_dir():
+            expected = "directory of a policy, or of a stage that made one"
+            raise ConfigError("no teacher", where="opd.teacher", expected=expected, found=place)
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same start states, and save the student.
@@ -65,22 +69,26 @@ class DistillOnPolicy(Stage):
         Raises:
             CheckpointError: The teacher is missing or damaged.
             SpecError: It reads other observations than the env's, or has other chains.
+            ConfigError: RL kept the student's first denoising steps.
         """
         student = load_policy(context.artifact("policy"), context.device).train()
+        check_trains_all_steps(student)
         self.check_resources(self.cfg, student, context.directory)
-        teacher, floor = self._teacher(context, student), self.cfg.std_floor
+        policy = self.read_teacher(context)
+        _demand_items(Path(self.cfg.teacher), policy, student)
+        told, teacher, floor = weights_digest(policy), Teacher(policy, student), self.cfg.std_floor
         rounds = DistillationRounds(
             self.cfg,
             context,
             student,
             lambda student, obs, draw: chain_kl(student, teacher, obs, floor, draw),
-            first=student,
+            stream="opd",
         )
         loss = rounds.train(context.directory)
         path = save_policy(context.directory / "policy", rounds.student)
         report = Report(
             "opd",
-            numbers={"loss": loss, "env_steps": rounds.env_steps},
+            numbers={"loss": loss, "env_steps": rounds.env_steps, "teacher": told},
             artifacts={"policy": path.name},
             files=record_video(context, rounds.student, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
@@ -88,21 +96,26 @@ class DistillOnPolicy(Stage):
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Reevaluable``: evaluates the student and its teacher."""
-        student = load_policy(context.directory / report.artifacts["policy"], context.device)
-        result = context.evaluate(student, "student")
-        reference = context.evaluate(self._teacher(context, student), "teacher")
-        report.update_numbers({**result.report_numbers(), **reference.report_numbers("teacher_{}")})
-        report.gate = comparison_gate(
-            "non-inferior to the teacher", result, reference, self.cfg.margin
-        )
-        return report
+        """See ``Reevaluable``: evaluates the student and its teacher.
 
-    def _teacher(self, context: Context, student: DenoisingPolicy) -> DenoisingPolicy:
+        Raises:
+            DataError: The teacher is another than that of the training.
+        """
+        found = weights_digest(self.read_teacher(context))
+        if found != report.numbers["teacher"]:
+            raise DataError(
+                "another policy than the student's teacher",
+                where=self.cfg.teacher,
+                expected=report.numbers["teacher"],
+                found=found,
+                hint="put it back, or run the experiment under another name=…",
+            )
+        return self.compare(context, report, self.cfg.margin)
+
+    def read_teacher(self, context: Context) -> DenoisingPolicy:
+        """Load the policy of the settings."""
         place, _ = find_policy(Path(self.cfg.teacher).absolute())
-        teacher = load_policy(place, context.device)
-        _demand_items(place, teacher, student)
-        return make_teacher(teacher, student)
+        return load_policy(place, context.device)
 
 
 def _demand_items(place: Path, teacher: DenoisingPolicy, student: DenoisingPolicy) -> None:

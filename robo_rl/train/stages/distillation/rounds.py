@@ -22,9 +22,6 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.pipeline.stage import Context
 
-STREAM = "distill"
-"""Name of the random streams."""
-
 LOG_EVERY = 100
 """Steps between lines of ``metrics.jsonl``."""
 
@@ -47,6 +44,8 @@ class RoundsConfig(ConfigModel):
     """Rows of a gradient step."""
     optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
     """Optimiser, learning-rate schedule and weight averaging."""
+    margin: float = Field(default=0.03, gt=0.0, lt=1.0)
+    """Largest loss of success or return that the gate accepts."""
 
     def check_memory(self, policy: DenoisingPolicy) -> None:
         """Check that the visited states of all rounds fit into memory.
@@ -71,7 +70,8 @@ class DistillationRounds(Stateful):
         context: Of the stage.
         student: Trained in place.
         loss: Its loss at visited observations.
-        first: The policy that acts in the first round; the student acts in the others.
+        stream: Name of the random streams.
+        first: The policy that acts in the first round; None for the student, as in the others.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps")
@@ -82,12 +82,14 @@ class DistillationRounds(Stateful):
         context: Context,
         student: DenoisingPolicy,
         loss: Loss,
-        first: DenoisingPolicy,
+        *,
+        stream: str,
+        first: DenoisingPolicy | None = None,
     ) -> None:
-        self.cfg, self.context = cfg, context
+        self.cfg, self.context, self.stream = cfg, context, stream
         self.loss, self.first = loss, first
         self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
-        self.generator = make_generator(STREAM, context.seed, device=student.device)
+        self.generator = make_generator(stream, context.seed, device=student.device)
         self.visited: dict[str, Tensor] = {}
         self.env_steps = 0
 
@@ -121,9 +123,9 @@ class DistillationRounds(Stateful):
     @torch.no_grad()
     def _visit(self) -> None:
         """Add the states that this round's policy visits."""
-        policy = self.first if self.trainer.done == 0 else self.student
+        policy = self.first if self.first and self.trainer.done == 0 else self.student
         number = self.trainer.done // self.cfg.steps
-        env, obs = self._env, self._env.reset(derive(STREAM, self.context.seed, number))
+        env, obs = self._env, self._env.reset(derive(self.stream, self.context.seed, number))
         seen: list[dict[str, Tensor]] = [self.visited] if self.visited else []
         for _ in range(self.cfg.decisions):
             seen.append(obs)
