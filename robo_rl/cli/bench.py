@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from robo_rl.cli.json_file import Json, write_json
+from robo_rl.cli.output import Json, format_table, write_json
 from robo_rl.cli.stages import Overrides
-from robo_rl.cli.text_table import format_table
 from robo_rl.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from robo_rl.cli.output import format_table
 from robo_rl.cli.stages import Name, Overrides
-from robo_rl.cli.text_table import format_table
 
 if TYPE_CHECKING:
     from robo_rl.train.pipeline.experiment import Experiment

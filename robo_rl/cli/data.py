@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from robo_rl.cli.text_table import format_table
+from robo_rl.cli.output import format_table
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component, default

@@ -8,9 +8,8 @@ from typing import Any
 
 import typer
 
-from robo_rl.cli.json_file import Json, write_json
+from robo_rl.cli.output import Json, format_table, write_json
 from robo_rl.cli.stages import RUNS, Out, Overrides, run_until
-from robo_rl.cli.text_table import format_table
 
 _ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
 _TIMED = {"k_step": "teacher", "one_step": "onnx"}  # name in the demo → name in the export stage

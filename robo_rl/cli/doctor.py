@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from robo_rl.cli.text_table import format_table
+from robo_rl.cli.output import format_table
 from robo_rl.core.errors import ConfigError, DeviceError, Notice, RoboRlError
 from robo_rl.core.suggestions import did_you_mean
 

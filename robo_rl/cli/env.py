@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.text_table import format_table
+from robo_rl.cli.output import format_table
 
 app = typer.Typer(no_args_is_help=True)
 

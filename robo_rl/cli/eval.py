@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.json_file import Json, write_json
+from robo_rl.cli.output import Json, write_json
 from robo_rl.cli.stages import format_rate
 
 Overrides = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.text_table import format_table
+from robo_rl.cli.output import format_table
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 

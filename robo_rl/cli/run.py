@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.json_file import Json
+from robo_rl.cli.output import Json
 from robo_rl.cli.stages import RUNS, Name, Out, Overrides, execute
 
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from robo_rl.cli.json_file import write_json
-from robo_rl.cli.text_table import format_table
+from robo_rl.cli.output import format_table, write_json
 
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name or file of a config.")]
 Overrides = Annotated[

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from robo_rl.bundle.graph_checks import ACT, NOISE
 from robo_rl.bundle.manifest import EXPERT_FILE, PREFIX_FILE
 from robo_rl.bundle.split_session import SplitSession
-from robo_rl.core.errors import GateError
+from robo_rl.core.errors import ConfigError
 from robo_rl.export.onnx import (
     EXAMPLE_ROWS,
     Graph,
@@ -43,8 +43,9 @@ def export_split(policy: Any, folder: Path) -> dict[str, bytes]:
         folder: Directory for files on the way.
 
     Raises:
-        GateError: The policy reads images and vectors together, a graph cannot be made, or both
-            together differ from the policy at some batch size.
+        ConfigError: The policy reads images and vectors together.
+        GateError: A graph cannot be made, or both together differ from the policy at some batch
+            size.
         DeviceError: The packages of the ``export`` extra are not installed.
     """
     check_splits(type(policy.net.encoder), type(policy.net))
@@ -62,7 +63,7 @@ def check_splits(encoder: type[ObsEncoder], net: type[ChunkNet]) -> None:
     """Check that a policy encodes images apart from vectors, which its network reads.
 
     Raises:
-        GateError: It does not.
+        ConfigError: It does not.
     """
     if encoder.splits and net.reads_vectors:
         return
@@ -71,8 +72,9 @@ def check_splits(encoder: type[ObsEncoder], net: type[ChunkNet]) -> None:
         if encoder.splits
         else (encoder, "does not encode images apart from vectors")
     )
-    raise GateError(
+    raise ConfigError(
         f"{kind.__name__} {why}",
+        where="stages.export.split",
         expected="an encoder of images, such as mini_vla, for two graphs",
         hint="set stages.export.split=false",
     )

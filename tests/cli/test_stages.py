@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from robo_rl.cli.json_file import write_json
 from robo_rl.cli.main import main
+from robo_rl.cli.output import write_json
 
 
 def measured(value: float) -> dict[str, Any]:

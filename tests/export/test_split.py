@@ -18,7 +18,7 @@ from small_vla import small_vla_policy
 from robo_rl.bundle.manifest import EXPERT_FILE, PREFIX_FILE
 from robo_rl.bundle.split_session import SplitSession
 from robo_rl.config.registry import component
-from robo_rl.core.errors import BundleError, GateError, SpecError
+from robo_rl.core.errors import BundleError, ConfigError, SpecError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import contract_of, random_inputs
@@ -174,9 +174,9 @@ def split_contract() -> Any:
 
 def test_a_policy_of_vectors_or_of_a_state_in_words_has_no_prefix(tmp_path: Path):
     mlp, state = component("nets").make("mlp").cls, component("encoders").make("state").cls
-    with pytest.raises(GateError, match=r"StateEncoder.*stages\.export\.split=false"):
+    with pytest.raises(ConfigError, match=r"StateEncoder.*stages\.export\.split=false"):
         check_splits(state, mlp)
-    with pytest.raises(GateError, match="Pi05Net reads the state among the words"):
+    with pytest.raises(ConfigError, match="Pi05Net reads the state among the words"):
         export_split(small_vla_policy("pi05"), tmp_path)
 
 

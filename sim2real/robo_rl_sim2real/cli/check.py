@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.cli.text_table import format_table
+from robo_rl.cli.output import format_table
 from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl_sim2real.check import machine, robot, topics

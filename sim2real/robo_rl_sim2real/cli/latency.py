@@ -11,7 +11,7 @@ import typer
 
 from robo_rl.api.env import Backend
 from robo_rl.api.task import Task
-from robo_rl.cli.text_table import format_table
+from robo_rl.cli.output import format_table
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, to_yaml, validate
 from robo_rl.config.registry import Component, component, default

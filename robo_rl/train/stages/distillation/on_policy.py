@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -51,13 +51,13 @@ class DistillOnPolicy(TaughtStage):
         self.cfg = cfg
 
     @classmethod
-    def check_experiment(cls, cfg: Config, experiment: Any) -> None:
-        """Check that there is a teacher.
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
+        """See ``Stage``: also that there is a teacher.
 
         Raises:
             ConfigError: There is none.
         """
-        del experiment
+        super().check_resources(cfg, policy, folder)
         place, _ = find_policy(Path(cfg.teacher).absolute())
         if not place.is_dir():
             expected = "directory of a policy, or of a stage that made one"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy
@@ -22,7 +22,7 @@ class TaughtStage(Stage):
     """Name of the student on its progress line."""
 
     @classmethod
-    def check_resources(cls, cfg: RoundsConfig, policy: DenoisingPolicy, folder: Path) -> None:
+    def check_resources(cls, cfg: Any, policy: DenoisingPolicy, folder: Path) -> None:
         """See ``Stage``: the visited states of all rounds."""
         del folder
         cfg.check_memory(policy)

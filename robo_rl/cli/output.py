@@ -1,11 +1,11 @@
-"""``--json FILE``: writes the numbers of a verb; the path is tested before the run."""
+"""What verbs print and write: tables, and ``--json FILE``, whose path is tested before the run."""
 
 from __future__ import annotations
 
 import errno
 import json
 import secrets
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -67,3 +67,13 @@ def _told(path: Path, hint: str) -> Generator[None]:
     except OSError as error:
         problem = f"could not be written: {error.strerror or error}"
         raise ConfigError(problem, where=path, hint=hint) from error
+
+
+def format_table(rows: Iterable[Sequence[object]], header: Sequence[str] = ()) -> str:
+    """Return rows with aligned columns, two spaces apart."""
+    lines = [[str(cell) for cell in row] for row in ([header] if header else []) + list(rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
