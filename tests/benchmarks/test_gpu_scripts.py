@@ -22,6 +22,7 @@ def test_without_a_gpu_one_line_and_status_2(capsys: pytest.CaptureFixture[str])
     assert import_module("_gpu").demanded("cpu").type == "cpu"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoder", ["state", "conv"])
 def test_an_update_is_timed_on_a_gpu(encoder: str):
     script = import_module("gpu_update")

@@ -58,7 +58,14 @@ POLICIES = {
 }
 
 
-@pytest.fixture(scope="module", params=POLICIES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        "images",
+        "images and words",
+        pytest.param("a cache of keys and values", marks=pytest.mark.slow),
+    ],
+)
 def policy(request: pytest.FixtureRequest) -> Any:
     return POLICIES[request.param](num_steps=1).eval()
 

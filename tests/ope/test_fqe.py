@@ -78,6 +78,7 @@ def from_the_start(limit: int, value: float, steps: int = 1500) -> float:
     return float(fqe.target.module(obs, act_normalized(fqe.policy, obs, generator)).mean())
 
 
+@pytest.mark.slow
 def test_a_value_is_carried_along_chunks_of_different_lengths():
     """Three decisions of 2, 1 and 2 steps; the reward comes in the last step: γ⁴."""
     assert from_the_start(limit=14, value=0.6) == pytest.approx(GAMMA**4, abs=0.04)

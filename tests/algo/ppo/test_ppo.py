@@ -46,6 +46,7 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
     learns_a_bandit(policy, generator, ratio=mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "fields", "options"),
     [
@@ -287,6 +288,7 @@ def test_of_one_trained_step_noise_conditioned_is_joint_to_the_bit(rho):
     assert torch.equal(*weights)
 
 
+@pytest.mark.slow
 def test_noise_conditioned_learns_faster_than_per_step_from_equal_samples():
     regret, sampler = {}, {"name": "flow_noise", "chunk_correlation": 1.0}
     for mode in (RatioMode.NOISE_CONDITIONED, RatioMode.PER_STEP):

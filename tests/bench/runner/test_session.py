@@ -192,6 +192,7 @@ def test_a_cell_that_fails_holds_up_no_other(undisturbed: Bench, tmp_path: Path)
     assert bench.kept()["near/sde/0.json"] == undisturbed.kept()["near/sde/0.json"]
 
 
+@pytest.mark.slow
 def test_two_at_one_suite_do_not_meet_in_a_cell(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "both"
     shutil.copytree(undisturbed.folder, folder)
@@ -208,6 +209,7 @@ def test_two_at_one_suite_do_not_meet_in_a_cell(undisturbed: Bench, tmp_path: Pa
     assert list(bench.kept()) == ["near/sde/0.json"]
 
 
+@pytest.mark.slow
 def test_every_sitting_at_a_cell_is_kept_with_it(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "twice"
     shutil.copytree(undisturbed.folder, folder)
@@ -219,6 +221,7 @@ def test_every_sitting_at_a_cell_is_kept_with_it(undisturbed: Bench, tmp_path: P
     assert "seconds are not comparable" in output
 
 
+@pytest.mark.slow
 def test_what_another_process_makes_for_all_is_waited_for(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "waits"
     shutil.copytree(undisturbed.folder, folder)
@@ -239,6 +242,7 @@ def test_what_another_process_makes_for_all_is_waited_for(undisturbed: Bench, tm
     assert list(Bench(folder).kept()) == ["near/sde/0.json"]
 
 
+@pytest.mark.slow
 def test_a_cell_that_another_process_has_finished_is_not_begun(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "meanwhile"
     shutil.copytree(undisturbed.folder, folder)

@@ -189,6 +189,7 @@ def test_the_experts_noise_is_added_to_the_limited_action(make):
     assert torch.equal(label, best)
 
 
+@pytest.mark.slow
 @installed
 def test_noise_that_remembers_is_as_wide_and_begins_anew_with_an_episode(make):
     env = make("push-v3", 200, workers=1, noise_correlation=0.9)

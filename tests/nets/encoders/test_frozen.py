@@ -134,6 +134,7 @@ def test_a_policy_with_it_conforms(dino):
     check_policy(lambda: policy_of(dino), "flow")
 
 
+@pytest.mark.slow
 def test_a_policy_with_it_is_saved_and_exported(dino, tmp_path):
     policy, obs = policy_of(dino).eval(), make_seen(3)
     noise = torch.randn(3, 3, 2, generator=torch.Generator().manual_seed(1))

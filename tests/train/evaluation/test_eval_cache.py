@@ -47,6 +47,7 @@ def test_what_a_stage_leaves_is_not_evaluated_again_by_the_next(tmp_path: Path, 
     assert found["distill"]["numbers"]["teacher_return"] == found["online"]["numbers"]["return"]
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_a_run_that_keeps_nothing(
     tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -64,6 +65,7 @@ def test_numbers_are_those_of_a_run_that_keeps_nothing(
         assert report["numbers"] == anew[name]["numbers"]
 
 
+@pytest.mark.slow
 def test_an_evaluation_goes_with_the_stage_that_made_it(tmp_path: Path, asked: list[str]):
     """The student and the policy that it learns from, whose stage's evaluations are gone."""
     run(tmp_path)

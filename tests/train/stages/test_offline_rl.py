@@ -137,6 +137,7 @@ def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
     assert not learnt & apart
 
 
+@pytest.mark.slow
 def test_a_waiver_is_another_stage(tmp_path: Path):
     """What it decides cannot be decided afterwards."""
     config = written(tmp_path, margin=1e6)
@@ -155,6 +156,7 @@ def test_an_algorithm_that_does_not_take_the_policy_is_refused_before_anything_r
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_gate_that_is_waived_lets_the_new_policy_go_on_and_keeps_the_reason(tmp_path: Path):
     config = written(tmp_path, margin=1e6)
     why = ["waive.offline=the demonstrator says so"]
@@ -166,6 +168,7 @@ def test_a_gate_that_is_waived_lets_the_new_policy_go_on_and_keeps_the_reason(tm
     assert tensors(tmp_path, "02-offline") != tensors(tmp_path, "01-bc")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_off_in_its_last_part_does_not_begin_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

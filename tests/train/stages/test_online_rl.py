@@ -107,6 +107,7 @@ def saved_is_judged(stage: Path) -> bool:
     return all(torch.equal(value, saved[name]) for name, value in judged.items())
 
 
+@pytest.mark.slow
 def test_looking_on_the_way_changes_nothing(tmp_path: Path):
     """Nor does where it is looked from: every second of five updates."""
     found = {}

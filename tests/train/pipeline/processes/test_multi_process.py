@@ -226,6 +226,7 @@ def test_the_launcher_says_in_one_line_which_process_was_killed(road, cloned: Pa
     assert not [line for line in said if "Traceback" in line or "another process" in line]
 
 
+@pytest.mark.slow
 def test_the_processes_end_with_their_launcher(road, cloned: Path):
     launched = launch(road, cloned, "stages.online.updates=2000")
     until_checkpoint(cloned, 2)()
@@ -238,6 +239,7 @@ def test_the_processes_end_with_their_launcher(road, cloned: Path):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
@@ -281,6 +283,7 @@ def test_launched_by_torchrun(road, cloned: Path):
     assert done.stdout.count("online ") == 1
 
 
+@pytest.mark.slow
 def test_launched_by_ourselves(runner: Runner, road, cloned: Path):
     change = "stages.online.updates=2"
     ended = train(runner, road, cloned, change, "launch.processes=2")

@@ -159,6 +159,7 @@ def test_data_of_other_arrays_are_refused(tmp_path: Path, success: Path):
     assert not (tmp_path / "run" / "data.zarr").exists()
 
 
+@pytest.mark.slow
 def test_from_marked_episodes_to_rewards_of_unmarked_logs_to_a_policy(tmp_path: Path):
     """Two datasets of one experiment by labels; what is behind ``label`` learns from its logs."""
     collect = {"episodes": 32, "num_envs": 32, "noise": 0.7}
