@@ -21,6 +21,9 @@ from robo_rl_sim2real.messages.readings import Values
 Tensors = Mapping[str, Values]
 """Observations (1, To, …) or tensors of a prefix, by name."""
 
+Encode = Callable[[Tensors], Tensors]
+"""The graph of the prefix."""
+
 
 class PrefixConfig(ConfigModel):
     """Rate of the prefix.
@@ -49,9 +52,7 @@ class PrefixRefresher:
         now_s: Monotonic clock.
     """
 
-    def __init__(
-        self, encode: Callable[[Tensors], Tensors], cfg: PrefixConfig, now_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, encode: Encode, cfg: PrefixConfig, now_s: Callable[[], float]) -> None:
         self._encode, self.cfg, self._now_s = encode, cfg, now_s
         self._orders = queue.SimpleQueue[Prefix | None]()
         self._answers = queue.SimpleQueue[Prefix | Exception]()

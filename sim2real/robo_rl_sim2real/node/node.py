@@ -13,7 +13,6 @@ from robo_rl_sim2real.control.commands.publishers import CommandPublishers
 from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
-from robo_rl_sim2real.control.prefix import PrefixRefresher
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.messages.kinds import MsgType
@@ -64,12 +63,12 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        now_s, prefix = self.clock.now_s, None
+        now_s, encode = self.clock.now_s, None
         if settings.prefix is None:
             query = warm_up_session(bundle, seed, inpaint=settings.chunks.uses_inpainting)
         else:
             session, query = warm_up_split(bundle, seed)
-            prefix = PrefixRefresher(session.encode, settings.prefix, now_s)
+            encode = session.encode
         query, self.inference = with_query_times(query, now_s)
         self.runtime, self.wiring = build_runtime(
             settings,
@@ -79,7 +78,7 @@ class Node:
             sends=not dry_run,
             rivals=lambda: self.publishers.problem,
             encoder=bundle.text_encoder(),
-            prefix=prefix,
+            encode=encode,
         )
         self.publishers = PublisherMonitor(transport, self.wiring.readings, settings.shared_topics)
         self.guard: MotionGuard = Unguarded()

@@ -37,7 +37,7 @@ from robo_rl_sim2real.control.inference import (
 )
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
-from robo_rl_sim2real.control.prefix import PrefixConfig, PrefixRefresher
+from robo_rl_sim2real.control.prefix import Encode, PrefixConfig, PrefixRefresher
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
@@ -137,7 +137,7 @@ def build_runtime(
     sends: bool = True,
     rivals: Callable[[], str] = lambda: "",
     encoder: TextEncoder | None = None,
-    prefix: PrefixRefresher | None = None,
+    encode: Encode | None = None,
 ) -> tuple[Runtime, Wiring]:
     """Return a runtime for a contract, and its topics.
 
@@ -149,7 +149,8 @@ def build_runtime(
         sends: Whether commands reach the robot.
         rivals: Returns the problem with the publishers of the readings; empty for none.
         encoder: Encoder of the bundle's instructions; None builds that of the contract.
-        prefix: Refresher of a policy in two graphs, whose query is then that of the expert.
+        encode: The graph of the prefix of a policy in two graphs, whose query is then that of the
+            expert.
 
     Raises:
         BundleError: The bundle does not fit the robot.
@@ -183,7 +184,10 @@ def build_runtime(
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     check_computable(safety.limits)
-    planner = _PLANNERS[settings.inference](query, now_s)  # last, because it may start a thread
+    prefix = None  # it and the planner last, because they may start a thread
+    if settings.prefix is not None and encode is not None:
+        prefix = PrefixRefresher(encode, settings.prefix, now_s)
+    planner = _PLANNERS[settings.inference](query, now_s)
     parts = RuntimeParts(observer, planner, chunks, safety, life, teleop, witness, prefix)
     return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
 
