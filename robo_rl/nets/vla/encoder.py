@@ -16,9 +16,10 @@ from robo_rl.core.errors import SpecError
 from robo_rl.core.images import channels_first
 from robo_rl.core.spec import ObsSpec
 from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
+from robo_rl.nets.lora import add_adapters
 from robo_rl.nets.vla.pi0 import PaliGemmaPrefix
 from robo_rl.nets.vla.prefix import Prefix, pad_last
-from robo_rl.nets.vla.sizes import VlaSizes
+from robo_rl.nets.vla.sizes import VlaConfig
 from robo_rl.nets.vla.smolvla import SmolVlaPrefix
 
 WHERE = "policy.encoder"
@@ -36,7 +37,7 @@ class VlaEncoder(ObsEncoder):
         DeviceError: The extra ``pretrained`` is not installed.
     """
 
-    class Config(VlaSizes):
+    class Config(VlaConfig):
         """Sizes, the backbone, the order of the cameras, and what is trained."""
 
         vlm: dict[str, Any]
@@ -58,6 +59,9 @@ class VlaEncoder(ObsEncoder):
         }
         (self.text,) = obs_spec.word_names
         self.prefix = self.make_prefix(cfg)
+        self.prefix.gradient_checkpointing = cfg.gradient_checkpointing
+        if cfg.lora is not None:
+            add_adapters(self.prefix, cfg.lora, f"{WHERE}.lora")
         if cfg.freeze_vlm:
             self.backbone.requires_grad_(False)
         self.num_features: int = self.backbone.config.text_config.hidden_size

@@ -9,11 +9,13 @@ a head.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 ROPE_BASE = 10_000.0
 """That of Gemma; LeRobot's SmolVLA has it too, whatever base its backbone's config states."""
@@ -92,6 +94,16 @@ def self_attention(
     own = KeyValue(key, _heads(attention.v_proj, normed, attention))
     seen = own if cache is None else cache.join(own)
     return _finish(layer, x, attend(query, seen, mask), gate, cond), own
+
+
+def run_layer(run: Callable[..., Any], *args: Any, again: bool) -> Any:
+    """Run a layer; with ``again`` its backward pass computes it again (gradient checkpointing).
+
+    Source: Chen et al. 2016, arXiv 1604.06174.
+    """
+    if again and torch.is_grad_enabled():
+        return checkpoint(run, *args, use_reentrant=False, preserve_rng_state=False)
+    return run(*args)
 
 
 def cross_attention(

@@ -17,9 +17,10 @@ from torch import Tensor
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import make_generator
 from robo_rl.nets.base import ChunkNet
+from robo_rl.nets.lora import add_adapters
 from robo_rl.nets.vla.pi0 import GemmaExpert, Pi0Expert, Pi05Expert
 from robo_rl.nets.vla.prefix import Prefix
-from robo_rl.nets.vla.sizes import VlaSizes
+from robo_rl.nets.vla.sizes import VlaConfig
 from robo_rl.nets.vla.smolvla import SmolVlaExpert
 
 
@@ -53,6 +54,9 @@ class VlaNet(ChunkNet):
             )
         self.embed_dim, self.act_dim = obs_features, act_dim
         self.expert = self.make_expert(cfg)
+        self.expert.gradient_checkpointing = cfg.gradient_checkpointing
+        if cfg.lora is not None:
+            add_adapters(self.expert, cfg.lora, "policy.net.lora")
         others = horizon, cfg.max_action_dim - act_dim
         drawn = torch.randn(others, generator=make_generator("padding", 0), device="cpu")
         self.register_buffer("padding", drawn)
@@ -80,7 +84,7 @@ class VlaNet(ChunkNet):
 class SmolVlaNet(VlaNet):
     """SmolVLA's expert."""
 
-    class Config(VlaSizes):
+    class Config(VlaConfig):
         """Sizes, and the backbone that the expert's follow from."""
 
         vlm: dict[str, Any]
@@ -96,7 +100,7 @@ class SmolVlaNet(VlaNet):
 class Pi0Net(VlaNet):
     """π0's expert."""
 
-    class Config(VlaSizes):
+    class Config(VlaConfig):
         """Sizes, and the expert's language model."""
 
         gemma: dict[str, Any]

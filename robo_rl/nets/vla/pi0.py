@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robo_rl.nets.vla.layers import AdaRmsNorm, normalize, self_attention
+from robo_rl.nets.vla.layers import AdaRmsNorm, normalize, run_layer, self_attention
 from robo_rl.nets.vla.prefix import (
     Prefix,
     Tokens,
@@ -45,6 +45,7 @@ class PaliGemmaPrefix(nn.Module):
 
         self.sizes = sizes
         self.paligemma: Any = PaliGemmaForConditionalGeneration(vlm_config)
+        self.gradient_checkpointing = False
 
     def forward(
         self, images: Sequence[Tensor], words: Tensor, word_mask: Tensor, state: Tensor
@@ -63,13 +64,15 @@ class PaliGemmaPrefix(nn.Module):
             said = said * said.shape[-1] ** 0.5
         parts = [Tokens.of(self._seen(image)) for image in images]
         tokens = join_tokens([*parts, Tokens.of(said, word_mask)])
-        return make_prefix(text, tokens, pad_last(state, self.sizes.max_state_dim))
+        padded = pad_last(state, self.sizes.max_state_dim)
+        return make_prefix(text, tokens, padded, again=self.gradient_checkpointing)
 
     def _seen(self, image: Tensor) -> Tensor:
         """Map images (B, 3, h, w) in [0, 1] to tokens."""
         padded = resize_with_padding(image, self.sizes.image_size, centred=True, value=0.0)
         model = self.paligemma.model
-        patches = model.vision_tower(2.0 * padded - 1.0).last_hidden_state
+        again = self.gradient_checkpointing
+        patches = run_layer(model.vision_tower, 2.0 * padded - 1.0, again=again).last_hidden_state
         return model.multi_modal_projector(patches)
 
 
@@ -91,6 +94,7 @@ class GemmaExpert(nn.Module):
         self.sizes = sizes
         self.gemma_expert: Any = GemmaForCausalLM(expert_config)
         self.gemma_expert.model.embed_tokens = None
+        self.gradient_checkpointing = False
         self.action_in_proj, self.action_out_proj = nn.Linear(wide, width), nn.Linear(width, wide)
 
     def forward(self, x: Tensor, t: Tensor, prefix: Prefix) -> Tensor:
@@ -101,9 +105,9 @@ class GemmaExpert(nn.Module):
         own = block_mask(tokens.begins, x.device).expand(rows, -1, -1)
         seen = torch.cat([prefix.mask[:, None].expand(-1, length, -1), own], dim=2)
         places = prefix.mask.sum(1, keepdim=True) + torch.arange(length, device=x.device)
-        model, h = self.gemma_expert.model, tokens.x
+        model, h, again = self.gemma_expert.model, tokens.x, self.gradient_checkpointing
         for layer, cache in zip(model.layers, prefix.cache, strict=True):
-            h, _ = self_attention(layer, h, places, seen, cache, cond)
+            h, _ = run_layer(self_attention, layer, h, places, seen, cache, cond, again=again)
         return self.action_out_proj(normalize(model.norm, h, cond)[0][:, -x.shape[1] :])
 
     def tokens(self, acts: Tensor, time: Tensor, state: Tensor) -> tuple[Tokens, Tensor | None]:

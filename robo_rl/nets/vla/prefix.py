@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robo_rl.nets.vla.layers import KeyValue, self_attention
+from robo_rl.nets.vla.layers import KeyValue, run_layer, self_attention
 
 
 class Prefix(NamedTuple):
@@ -81,13 +81,14 @@ def block_mask(begins: Sequence[bool], device: torch.device) -> Tensor:
     return seen
 
 
-def make_prefix(model: Any, tokens: Tokens, state: Tensor) -> Prefix:
+def make_prefix(model: Any, tokens: Tokens, state: Tensor, *, again: bool = False) -> Prefix:
     """Run tokens through a language model.
 
     Args:
         model: Model of ``transformers`` with ``layers`` and ``norm``.
         tokens: All tokens in front of it.
         state: See ``Prefix``.
+        again: Whether a backward pass computes the layers again.
     """
     length, device = tokens.x.shape[1], tokens.x.device
     itself = torch.eye(length, dtype=torch.bool, device=device)  # padding sees itself: no NaN
@@ -95,7 +96,7 @@ def make_prefix(model: Any, tokens: Tokens, state: Tensor) -> Prefix:
     positions = (tokens.mask.cumsum(1) - 1).clamp(min=0)
     x, cache = tokens.x, list[KeyValue]()
     for layer in model.layers:
-        x, own = self_attention(layer, x, positions, seen)
+        x, own = run_layer(self_attention, layer, x, positions, seen, again=again)
         cache.append(own)
     real = tokens.mask[..., None].to(x)
     summary = (model.norm(x) * real).sum(1) / real.sum(1)

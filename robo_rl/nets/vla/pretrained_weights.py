@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor
 
 from robo_rl.config.differences import differences
 from robo_rl.core.errors import CheckpointError, ConfigError
+from robo_rl.nets.lora import base_weights
 from robo_rl.nets.vla.lerobot_config import CONFIG, read_config
 from robo_rl.nets.vla.lerobot_folder import WEIGHTS, read_networks
 from robo_rl.nets.vla.networks import policy_settings
@@ -56,15 +57,14 @@ def load_folder(net: Any, folder: Path) -> None:
     """
     networks, _ = read_networks(folder, scale_tokens=net.expert.sizes.scale_tokens)
     for ours, theirs in ((net.encoder.prefix, networks.prefix), (net.expert, networks.expert)):
-        _demand_same(folder / WEIGHTS, ours, theirs)
-        ours.load_state_dict(theirs.state_dict())
+        own, found = base_weights(ours), theirs.state_dict()
+        _demand_same(folder / WEIGHTS, own, found)
+        for name, weight in own.items():
+            weight.copy_(found[name])
 
 
-def _demand_same(file: Path, ours: nn.Module, theirs: nn.Module) -> None:
-    one, other = (
-        {k: list(weight.shape) for k, weight in module.state_dict().items()}
-        for module in (ours, theirs)
-    )
+def _demand_same(file: Path, ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
+    one, other = ({k: list(w.shape) for k, w in weights.items()} for weights in (ours, theirs))
     if first := next(differences(one, other), None):
         where = f"{file} {first.key}"
         raise CheckpointError(

@@ -1,14 +1,17 @@
-"""Sizes of a vision-language-action network, as LeRobot's ``config.json`` states them."""
+"""Settings of a vision-language-action network: its sizes, what is trained, and how."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
-from robo_rl.config.models import ConfigModel
+from robo_rl.config.models import ConfigModel, OmitsDefaults
+from robo_rl.nets.lora import LoraConfig
 
 
 class VlaSizes(ConfigModel):
-    """Sizes of what the network reads and writes.
+    """Sizes of what the network reads and writes, as LeRobot's ``config.json`` states them.
 
     States and actions are padded with zeros to the widths of the network.
     """
@@ -36,3 +39,14 @@ class VlaSizes(ConfigModel):
     def periods(self) -> tuple[float, float]:
         """Shortest and longest period of the time features."""
         return self.min_period, self.max_period
+
+
+class VlaConfig(VlaSizes, OmitsDefaults):
+    """Sizes of a network, what of it is trained, and what a gradient keeps in memory."""
+
+    omitted: ClassVar[tuple[str, ...]] = ("lora", "gradient_checkpointing")
+
+    lora: LoraConfig | None = None
+    """Low-rank adapters; with them the network's own weights stay. None trains all weights."""
+    gradient_checkpointing: bool = False
+    """Whether the backward pass computes the layers again, which saves memory and takes time."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from robo_rl.nets.vla.layers import cross_attention, self_attention
+from robo_rl.nets.vla.layers import cross_attention, run_layer, self_attention
 from robo_rl.nets.vla.prefix import (
     Prefix,
     Tokens,
@@ -47,6 +47,7 @@ class SmolVlaPrefix(nn.Module):
         self.sizes = sizes
         self.vlm: Any = SmolVLMForConditionalGeneration(used)
         self.state_proj = nn.Linear(sizes.max_state_dim, used.text_config.hidden_size)
+        self.gradient_checkpointing = False
 
     def forward(
         self, images: Sequence[Tensor], words: Tensor, word_mask: Tensor, state: Tensor
@@ -65,7 +66,7 @@ class SmolVlaPrefix(nn.Module):
         parts = [Tokens.of(self._seen(image)) for image in images]
         parts += [Tokens.of(said * said.shape[-1] ** 0.5, word_mask)]
         tokens = join_tokens([*parts, Tokens.of(body, begins=True)])
-        return make_prefix(text, tokens, state[:, :0])
+        return make_prefix(text, tokens, state[:, :0], again=self.gradient_checkpointing)
 
     def _seen(self, image: Tensor) -> Tensor:
         """Map images (B, 3, h, w) in [0, 1] to tokens."""
@@ -77,8 +78,9 @@ class SmolVlaPrefix(nn.Module):
         index = patch_places(rows, columns, tables.num_patches_per_side, grid.device)
         places = tables.position_embedding(index)
         patches = grid.flatten(2).transpose(1, 2) + places
-        seen = vision.encoder(inputs_embeds=patches, attention_mask=None).last_hidden_state
-        tokens = model.connector(vision.post_layernorm(seen))
+        for layer in vision.encoder.layers:
+            patches = run_layer(layer, patches, None, again=self.gradient_checkpointing)
+        tokens = model.connector(vision.post_layernorm(patches))
         return tokens * tokens.shape[-1] ** 0.5
 
 
@@ -108,6 +110,7 @@ class SmolVlaExpert(nn.Module):
         self.action_in_proj, self.action_out_proj = nn.Linear(wide, width), nn.Linear(width, wide)
         self.action_time_mlp_in = nn.Linear(2 * width, width)
         self.action_time_mlp_out = nn.Linear(width, width)
+        self.gradient_checkpointing = False
 
     def forward(self, x: Tensor, t: Tensor, prefix: Prefix) -> Tensor:
         """Map a chunk (B, H, A) at times (B,) to its velocity, noise − action, (B, H, A)."""
@@ -117,14 +120,14 @@ class SmolVlaExpert(nn.Module):
         causal = block_mask((True,) * length, x.device).expand(len(x), -1, -1)
         count = torch.arange(length, device=x.device).expand(len(x), -1)
         places = prefix.mask.sum(1, keepdim=True) + count
-        both = torch.cat([seen, causal], dim=2)
+        both, again = torch.cat([seen, causal], dim=2), self.gradient_checkpointing
         for index, (layer, cache) in enumerate(
             zip(self.lm_expert.layers, prefix.cache, strict=True)
         ):
             if index % every:
-                x = cross_attention(layer, x, count, seen, cache)
+                x = run_layer(cross_attention, layer, x, count, seen, cache, again=again)
             else:
-                x, _ = self_attention(layer, x, places, both, cache)
+                x, _ = run_layer(self_attention, layer, x, places, both, cache, again=again)
         return self.action_out_proj(self.lm_expert.norm(x))
 
     def _tokens(self, x: Tensor, t: Tensor) -> Tensor:

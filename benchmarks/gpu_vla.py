@@ -1,0 +1,185 @@
+"""Memory and time of PPO on a vision-language-action policy of SmolVLA's size, by what is trained.
+
+``all`` trains every weight, ``expert`` keeps the encoder and encodes each observation once an
+update, ``lora`` trains adapters of rank 16 in backbone and expert beside their projections, and
+``checkpoints`` computes layers again in the backward pass. Weights and decisions are random
+(``_vla_policies``, ``_ppo_updates``).
+
+``--estimate`` needs neither a GPU nor memory: networks are on torch's meta device. It counts the
+bytes of weights, gradients and Adam's moments, the bytes that a float32 gradient of one decision
+keeps, and the operations of a forward and a backward pass of the encoder and of one denoising step.
+
+Otherwise it measures on a GPU, for each precision: ``ms`` of a decision in one epoch of the actor,
+by the ratio of one denoising step and by that of all K, and the peak of allocated memory. It also
+times a chain whose prefix is encoded once beside one whose prefix is encoded in every step.
+
+    python benchmarks/gpu_vla.py [--json FILE] [--model smolvla] [--minibatch 16] [--repeats 3]
+        [--trainings all expert lora] [--precisions fp32 bf16] [--device cuda]
+    python benchmarks/gpu_vla.py --estimate
+
+Without a GPU it ends with status 2; ``--device cpu --model mini_vla`` measures the small policy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import _bare_tree
+
+_bare_tree.use_source_tree()
+
+import torch  # noqa: E402
+from _gpu import demanded, milliseconds  # noqa: E402
+from _ppo_updates import ACT, BLOCK, UpdateSetting, prepared  # noqa: E402
+from _vla_estimate import estimate  # noqa: E402
+from _vla_policies import MODELS, TRAININGS, Model, trainings  # noqa: E402
+
+from robo_rl.optim.precision import Precision, autocast  # noqa: E402
+
+RATIOS = {"single_step": "flow_sde", "joint": "flow_noise"}
+"""Ratio → the sampler of its published method."""
+MINIBATCHES = 4
+CHAINS = {"decision": 1, "decisions": 16}
+"""Label → rows of a chain that is timed."""
+GIB = 2.0**30
+
+
+def main() -> None:
+    args = _arguments()
+    results: dict[str, Any] = {"model": args.model, "versions": _bare_tree.versions(), "rows": []}
+    print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
+    for row in rows(args):
+        results["rows"].append(row)
+        print(" ".join(f"{name}={_shown(value)}" for name, value in row.items()), flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Return the estimates, or what is measured, row by row."""
+    model = MODELS[args.model]
+    if args.estimate:
+        for name in args.trainings:
+            yield {"training": name, **estimate(model, TRAININGS[name])}
+        return
+    device = demanded(args.device)
+    for precision in args.precisions:
+        yield {"precision": precision, **chains(model, precision, device, args.repeats)}
+        for name in args.trainings:
+            for ratio in RATIOS:
+                found = update(args, name, ratio, precision, device)
+                yield {"training": name, "ratio": ratio, "precision": precision, **found}
+
+
+def update(
+    args: argparse.Namespace, name: str, ratio: str, precision: str, device: torch.device
+) -> dict[str, float]:
+    """Return the time of a decision in an epoch of the actor, and the peak of memory.
+
+    A GPU without enough memory gives no time and ``inf`` GiB.
+    """
+    whole = args.minibatch * MINIBATCHES
+    setting = _setting(MODELS[args.model], ratio, precision, device)._replace(
+        num_envs=max(whole // BLOCK, 1), **_trained(MODELS[args.model], name)
+    )
+    try:
+        made = prepared(setting, args.minibatch)
+        credit = made.ppo.advantage_estimator.compute_advantages(made.rollout)
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        run = partial(made.ppo.actor.update, credit.rollout, credit.adv)
+        spent = milliseconds(run, device, args.repeats) / setting.decisions
+    except torch.OutOfMemoryError:
+        return {"ms": float("nan"), "peak_gib": float("inf")}
+    params = [p.numel() for p in made.ppo.actor.policy.parameters() if p.requires_grad]
+    return {"ms": spent, "peak_gib": _peak(device), "trained": float(sum(params))}
+
+
+@torch.no_grad()
+def chains(
+    model: Model, precision: str, device: torch.device, repeats: int
+) -> dict[str, dict[str, float]]:
+    """Return ms of the encoder, of a chain, and of one that encodes in every step, by rows."""
+    from _ppo_updates import make_policy, observation
+
+    setting = _setting(model, "single_step", precision, device)._replace(**_trained(model, "all"))
+    policy = make_policy(setting).eval()
+    generator = torch.Generator(device).manual_seed(0)
+    found = dict[str, dict[str, float]]()
+    for label, number in CHAINS.items():
+        obs = observation(setting._replace(num_envs=number), generator)
+        noise = torch.randn(number, model.horizon, ACT.size, generator=generator, device=device)
+
+        def encoded(obs: dict[str, torch.Tensor] = obs) -> None:
+            policy.encode(obs)
+
+        def cached(obs: dict[str, torch.Tensor] = obs, noise: torch.Tensor = noise) -> None:
+            policy.decode_normalized(obs, noise)
+
+        def again(obs: dict[str, torch.Tensor] = obs, noise: torch.Tensor = noise) -> None:
+            x, t = noise, torch.zeros(len(noise), device=device)
+            for _ in range(model.num_steps):
+                x = x + policy.net(x, t, policy.encode(obs)) / model.num_steps
+
+        with autocast(Precision(precision), policy):
+            sides = {"encode_ms": encoded, "cached_ms": cached, "recomputed_ms": again}
+            times = {side: milliseconds(run, device, 5 * repeats) for side, run in sides.items()}
+        found[label] = {**times, "ratio": times["recomputed_ms"] / times["cached_ms"]}
+    return found
+
+
+def _setting(model: Model, ratio: str, precision: str, device: torch.device) -> UpdateSetting:
+    return UpdateSetting(
+        ratio=ratio,
+        policy="flow",
+        sampler=RATIOS[ratio],
+        num_steps=model.num_steps,
+        scored_steps=model.num_steps if ratio == "joint" else 1,
+        chunk=model.horizon,
+        precision=precision,
+        device=str(device),
+        reads=model.obs_spec,
+    )
+
+
+def _trained(model: Model, name: str) -> dict[str, Any]:
+    training = TRAININGS[name]
+    return {
+        "encoder": {**model.encoder, **training.encoder},
+        "net": {**model.net, **training.net},
+        "algo": training.algo,
+    }
+
+
+def _peak(device: torch.device) -> float:
+    return torch.cuda.max_memory_allocated() / GIB if device.type == "cuda" else float("nan")
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shown(each) for name, each in value.items()}  # pyright: ignore
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file, row by row")
+    parser.add_argument("--model", choices=sorted(MODELS), default="smolvla")
+    parser.add_argument("--estimate", action="store_true", help="count on the meta device")
+    parser.add_argument("--trainings", nargs="+", default=None, choices=list(TRAININGS))
+    parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"])
+    parser.add_argument("--minibatch", type=int, default=16, help="decisions of a minibatch")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
+    args = parser.parse_args()
+    args.trainings = args.trainings or trainings(args.model)
+    return args
+
+
+if __name__ == "__main__":
+    main()
