@@ -13,7 +13,8 @@ collected elsewhere. Needs this tree and the wheels of ``robo-rl[train,warp]`` t
 nothing installed, as ``gpu_throughput.py``. A run that was cut off goes on in ``--out``.
 
     python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
-        [--encoder conv] [--experiment coloured_table] [--until distill] [--envs 4096] [--decisions 4] [--target-kl 0.3] [--updates 40]
+        [--encoder conv] [--experiment coloured_table] [--until distill] [--envs 4096]
+        [--decisions 4] [--target-kl 0.3] [--updates 40] [KEY=VALUE …]
         [--device cuda] [--learn-on cuda] [--cuda-graphs] [--out runs/gpu_train]
 
 Without a GPU it ends with status 2; with ``--device cpu`` it trains eight envs for two updates,
