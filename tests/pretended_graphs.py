@@ -2,14 +2,15 @@
 
 A capture writes down the operations; a replay runs them again on the tensors of the capture, and
 writes their results to the addresses of the capture. A wait of the host, an upload, a generator,
-and the end of another graph are refused within a capture, as CUDA refuses them. Streams and pools
-of memory do nothing, and freed memory is not seen.
+and the end of another graph are refused within a capture, as CUDA refuses them. A capture on
+another stream than the current one is refused too, because autograd would make it wait for the
+latter. Streams do nothing else, and neither pools of memory nor freed memory are seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -80,9 +81,24 @@ class PretendedStream:
         """See ``torch.cuda.Stream``."""
 
 
+_STREAMS = [PretendedStream()]
+"""The current stream is the last."""
+
+
 @contextmanager
-def _capture(graph: PretendedGraph) -> Generator[None]:
+def _on_stream(stream: PretendedStream) -> Generator[None]:
+    _STREAMS.append(stream)
+    try:
+        yield
+    finally:
+        _STREAMS.pop()
+
+
+@contextmanager
+def _capture(graph: PretendedGraph, stream: PretendedStream | None = None) -> Generator[None]:
     gpu = _current()
+    if stream is not _STREAMS[-1] or len(_STREAMS) < 2:
+        raise CaptureError("the legacy stream would depend on a stream in capture")
     gpu.watch = graph.record
     PretendedGraph.captured += 1
     try:
@@ -102,8 +118,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
         "CUDAGraph": PretendedGraph,
         "graph": _capture,
         "Stream": PretendedStream,
-        "current_stream": PretendedStream,
-        "stream": nullcontext,
+        "current_stream": lambda: _STREAMS[-1],
+        "stream": _on_stream,
     }.items():
         assert hasattr(torch.cuda, name)
         monkeypatch.setattr(torch.cuda, name, stand_in)

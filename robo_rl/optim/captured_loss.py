@@ -3,6 +3,9 @@
 The CPU launches some hundred kernels for the loss and the gradient of a small network, which takes
 longer than the kernels themselves. A CUDA graph launches them at once, at the addresses of its
 capture. A graph therefore serves one update, whose rollout it reads, and one number of rows.
+
+Autograd adds a gradient to a parameter on the stream on which the parameter was first used. A
+capture must not wait for another stream, so captures and replays of a loss share one stream.
 """
 
 from __future__ import annotations
@@ -49,13 +52,18 @@ class CapturedLoss(Generic[_Loss]):
     def __init__(self, module: nn.Module, loss: Callable[[Tensor], _Loss]) -> None:
         self._params = [param for param in module.parameters() if param.requires_grad]
         self._loss, self._graphs = loss, dict[int, _LossGraph[_Loss]]()
+        self._stream = torch.cuda.Stream()
 
     def __call__(self, pick: Tensor) -> _Loss:
         """Return the loss and its metrics of rows (R,); the next call overwrites the metrics."""
-        if len(pick) not in self._graphs:
-            self._graphs[len(pick)] = _LossGraph(self._params, self._loss, pick)
-        graph = self._graphs[len(pick)]
-        loss = cast(Tensor, _Replay.apply(graph, pick, *self._params))
+        outer = torch.cuda.current_stream()
+        self._stream.wait_stream(outer)
+        with torch.cuda.stream(self._stream):
+            if len(pick) not in self._graphs:
+                self._graphs[len(pick)] = _LossGraph(self._params, self._loss, pick, self._stream)
+            graph = self._graphs[len(pick)]
+            loss = cast(Tensor, _Replay.apply(graph, pick, *self._params))
+        outer.wait_stream(self._stream)
         return _with_loss(graph.out, loss)
 
 
@@ -66,19 +74,20 @@ class _LossGraph(Generic[_Loss]):
         params: Trained parameters.
         loss: See ``CapturedLoss``.
         pick: (R,) rows to capture with.
+        stream: The current stream.
     """
 
     def __init__(
-        self, params: Sequence[nn.Parameter], loss: Callable[[Tensor], _Loss], pick: Tensor
+        self,
+        params: Sequence[nn.Parameter],
+        loss: Callable[[Tensor], _Loss],
+        pick: Tensor,
+        stream: torch.cuda.Stream,
     ) -> None:
         self._pick = pick.clone()
-        warm_up = torch.cuda.Stream()
-        warm_up.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(warm_up):  # libraries allocate their workspaces
-            _with_gradient(loss, params, self._pick)
-        torch.cuda.current_stream().wait_stream(warm_up)
+        _with_gradient(loss, params, self._pick)  # libraries allocate their workspaces
         self._graph = torch.cuda.CUDAGraph()
-        with _no_garbage_collection(), torch.cuda.graph(self._graph):
+        with _no_garbage_collection(), torch.cuda.graph(self._graph, stream=stream):
             self.out, self.gradients = _with_gradient(loss, params, self._pick)
 
     def replay(self, pick: Tensor) -> Tensor:

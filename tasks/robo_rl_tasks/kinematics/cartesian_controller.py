@@ -101,6 +101,7 @@ class CartesianController:
         """Return the action (B, 6) for an end effector at pos (B, 3), quat (B, 4) wxyz."""
         import torch
 
+        self._follow(quat)
         turn = quat_mul(quat, quat_conj(self._upright).expand(len(quat), 4))
         return torch.cat([pos, quat_to_rotvec(turn)], dim=-1)
 
