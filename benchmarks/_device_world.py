@@ -5,6 +5,7 @@ Shapes: B envs, N rows, To observations of history, T decisions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.config.registry import component
-from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.core.spec import TOKEN, ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay
 from robo_rl.data.rollout import Rollout, RolloutBuilder
@@ -25,10 +26,12 @@ ACT = ActSpec(shape=(2,), rate_hz=20.0, low=(-1.0, -1.0), high=(1.0, 1.0))
 NUM_ENVS, EPISODE = 16, 10
 SIDE = 36
 SEEN = ObsSpec(items={**OBS.items, "eye": TensorSpec(shape=(3, SIDE, SIDE), dtype="uint8")})
+TOLD = ObsSpec(items={**SEEN.items, "words": TensorSpec(shape=(4,), dtype="int64", unit=TOKEN)})
 EYES: dict[str, dict[str, Any]] = {
     "conv": {"channels": [4, 4, 4], "width": 8},
     "resnet18": {"channels": [4, 4, 4, 4], "groups": 2, "width": 8},
     "vit": {"patch": 4, "channels": 8, "depth": 1, "heads": 2, "width": 8},
+    "mini_vla": {"vocabulary": 16, "text_width": 8, "channels": [4, 4], "heads": 2},
 }
 """Encoder → settings of a small one."""
 
@@ -41,13 +44,14 @@ class GoalEnv:
     Args:
         device: Where.
         sees: Whether the observation has an image too.
+        told: Whether it has an image and words that tell the goal.
     """
 
     num_envs, dt_s, max_episode_steps, act_spec = NUM_ENVS, 0.05, EPISODE, ACT
 
-    def __init__(self, device: torch.device, *, sees: bool = False) -> None:
-        self.device, self.sees = device, sees
-        self.obs_spec = SEEN if sees else OBS
+    def __init__(self, device: torch.device, *, sees: bool = False, told: bool = False) -> None:
+        self.device, self.sees, self.told = device, sees or told, told
+        self.obs_spec = TOLD if told else SEEN if sees else OBS
 
     def reset(self, seed: int | None = None) -> Obs:
         """See ``VecEnv``; the first episodes are of unequal length."""
@@ -88,7 +92,8 @@ class GoalEnv:
 
     def _obs(self) -> Obs:
         eye = {"eye": picture(self.pos)} if self.sees else {}
-        return {"pos": self.pos.clone(), "goal": self.goal.clone(), **eye}
+        words = {"words": sentence(self.goal)} if self.told else {}
+        return {"pos": self.pos.clone(), "goal": self.goal.clone(), **eye, **words}
 
 
 def picture(pos: Tensor) -> Tensor:
@@ -96,6 +101,12 @@ def picture(pos: Tensor) -> Tensor:
     across = torch.arange(SIDE, device=pos.device, dtype=pos.dtype)
     stripes = 100.0 * (1.0 + (pos[..., None] * across).sin())
     return stripes[..., None, :].expand(*stripes.shape[:-1], SIDE, SIDE).to(torch.uint8)
+
+
+def sentence(goal: Tensor) -> Tensor:
+    """Return ids (N, 4) that tell goals (N, 2); the last is padding where the first is even."""
+    ids = (10.0 * goal.abs()).long().clamp(max=15).repeat(1, 2)
+    return torch.where((torch.arange(4, device=goal.device) == 3) & (ids[:, :1] % 2 == 0), -1, ids)
 
 
 def generator(device: torch.device, seed: int = 0) -> torch.Generator:
@@ -114,19 +125,26 @@ def make_policy(device: torch.device, family: str = "flow", **fields: Any) -> De
         "net": {"name": "mlp", "width": 32, "depth": 1},
         **fields,
     }
-    spec = SEEN if "encoder" in fields else OBS
+    spec = OBS if "encoder" not in fields else TOLD if _reads_words(fields) else SEEN
     policy = component("policies").make(settings).build(spec, ACT, Normalizer.identity(spec, ACT))
     return policy.to(device)
 
 
+def _reads_words(fields: Mapping[str, Any]) -> bool:
+    return component("encoders").make(fields["encoder"]).cls.reads_words
+
+
 def observations(device: torch.device, rows: int = 32, *, sees: bool = False) -> Obs:
-    """Random histories (N, To, …)."""
+    """Random histories (N, To, …); with an image and words if they see."""
     draws = generator(device, 3)
     found = {
         name: torch.randn(rows, 2, *spec.shape, generator=draws, device=device)
         for name, spec in OBS.items.items()
     }
-    return {**found, "eye": picture(found["pos"])} if sees else found
+    if not sees:
+        return found
+    words = sentence(found["goal"].flatten(0, 1)).unflatten(0, (rows, 2))
+    return {**found, "eye": picture(found["pos"]), "words": words}
 
 
 def make_collector(
@@ -143,7 +161,8 @@ def make_block(
     policy: DenoisingPolicy, device: torch.device, *, single_step: bool = False
 ) -> Rollout:
     """T = 8 decisions of one env step each, without a collector."""
-    env = GoalEnv(device, sees=bool(policy.obs_spec.image_names))
+    told = bool(policy.obs_spec.word_names)
+    env = GoalEnv(device, sees=bool(policy.obs_spec.image_names), told=told)
     draws, builder = generator(device, 5), RolloutBuilder()
     obs = _history(env.reset(1))
     for _ in range(8):
