@@ -58,6 +58,7 @@ def test_a_killed_dataset_writer_leaves_committed_episodes_alone(killer, tmp_pat
     assert store.verify().ok
 
 
+@pytest.mark.slow
 def test_the_same_kills_leave_zeros_in_a_plain_zarr_array(killer, tmp_path):
     import zarr
 
@@ -105,6 +106,7 @@ def test_a_killed_replacement_leaves_the_old_or_the_new_one(killer, tmp_path, ki
     assert acknowledged > kills / 4
 
 
+@pytest.mark.slow
 def test_the_same_kills_spoil_a_file_that_is_written_in_place(killer, tmp_path):
     bitten = 0
     for _ in range(CONTROL_KILLS):

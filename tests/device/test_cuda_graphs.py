@@ -36,16 +36,24 @@ def _graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("policy", "fields"),
     [
-        ({}, {}),
+        pytest.param({}, {}, marks=pytest.mark.slow),
         ({}, {"target_kl": 1e-3, "lr_probe": False, "lr": 1e-3}),
-        ({}, {"ratio": "noise_conditioned"}),
-        ({}, {"ratio": "single_step"}),
-        ({"sampler": "flow_cps"}, {}),
-        ({"sampler": "flow_ode"}, {"ratio": "cfm"}),
-        ({}, {"proximal_ema": 0.9, "ema_decay": 0.9}),
-        ({}, {"entropy_coef": 0.01, "regularization": {"forward_kl": 0.1, "bc_rollout": 0.1}}),
+        pytest.param({}, {"ratio": "noise_conditioned"}, marks=pytest.mark.slow),
+        pytest.param({}, {"ratio": "single_step"}, marks=pytest.mark.slow),
+        pytest.param({"sampler": "flow_cps"}, {}, marks=pytest.mark.slow),
+        pytest.param({"sampler": "flow_ode"}, {"ratio": "cfm"}, marks=pytest.mark.slow),
+        pytest.param({}, {"proximal_ema": 0.9, "ema_decay": 0.9}, marks=pytest.mark.slow),
+        pytest.param(
+            {},
+            {"entropy_coef": 0.01, "regularization": {"forward_kl": 0.1, "bc_rollout": 0.1}},
+            marks=pytest.mark.slow,
+        ),
         ({}, {"precision": "bf16"}),
-        ({"family": "diffusion", "num_steps": 5, "finetune_steps": 2}, {"ratio_norm": "guard"}),
+        pytest.param(
+            {"family": "diffusion", "num_steps": 5, "finetune_steps": 2},
+            {"ratio_norm": "guard"},
+            marks=pytest.mark.slow,
+        ),
         ({"encoder": {"name": "conv", **WORLD.EYES["conv"]}}, {"minibatch": 48}),
     ],
 )

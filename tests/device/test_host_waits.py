@@ -13,6 +13,12 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 COUNTS = import_module("_wait_counts")
 
+
+def slow(*values: Any) -> Any:
+    """Values that ``make test-all`` tries."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 SEES = pytest.mark.parametrize("sees", [False, True], ids=["states", "images"])
 
 
@@ -45,11 +51,11 @@ def test_the_methods_of_tasks_read_no_number(task: str, actions: str, budget: fl
     ("budget", "fields"),
     [
         (1.0, {}),
-        (1.0, {"sees": True}),
-        (1.0, {"proximal_ema": 0.9, "ema_decay": 0.9}),
+        slow(1.0, {"sees": True}),
+        slow(1.0, {"proximal_ema": 0.9, "ema_decay": 0.9}),
         (1.0, {"entropy_coef": 0.01, "regularization": {"forward_kl": 0.1, "bc_rollout": 0.1}}),
-        (1.0, {"precision": "bf16"}),
-        (2.0, {"ratio": "per_step", "minibatch": 64}),  # and how many observations are distinct
+        slow(1.0, {"precision": "bf16"}),
+        slow(2.0, {"ratio": "per_step", "minibatch": 64}),  # and how many observations are distinct
         (2.0, {"ratio": "per_step", "minibatch": 64, "sees": True}),
     ],
 )
@@ -65,7 +71,7 @@ def test_a_minibatch_of_the_critic_and_a_step_of_cloning_cost_none(sees: bool):
 
 
 @SEES
-@pytest.mark.parametrize("name", ["sac", "td3"])
+@pytest.mark.parametrize("name", ["sac", slow("td3")])
 def test_a_gradient_step_off_policy_asks_what_was_cut_short_and_for_images(name: str, sees: bool):
     from_files = 2.0 * sees  # which rows, and their images' way to the GPU
     assert COUNTS.off_policy_step(name, sees=sees) <= 1.2 + from_files

@@ -15,7 +15,12 @@ from robo_rl.export.parity import inpaint_parity, numeric_parity
 
 @pytest.mark.parametrize(
     ("sampler", "net"),
-    [("gaussian", "mlp"), ("ddim", "mlp"), ("flow_noise", "mlp"), ("flow_sde", "unet1d")],
+    [
+        ("gaussian", "mlp"),
+        ("ddim", "mlp"),
+        pytest.param("flow_noise", "mlp", marks=pytest.mark.slow),
+        ("flow_sde", "unet1d"),
+    ],
 )
 def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
     policy = make_policy(sampler, 2, obs_horizon=2, horizon=4, net={"name": net}).float()
@@ -32,7 +37,7 @@ def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sampler", "net"),
     [
-        ("ddim", "mlp"),
+        pytest.param("ddim", "mlp", marks=pytest.mark.slow),
         ("flow_noise", "mlp"),
         pytest.param("flow_sde", "unet1d", marks=pytest.mark.slow),
     ],

@@ -73,6 +73,7 @@ def test_runs_that_all_agree_are_still_of_so_many_episodes():
 UNLIKE = {"alike": [0.1, 0.1, 0.1], "unlike": [0.06, 0.1, 0.02], "one of them": [0.1, 0.0, 0.0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", FEW)
 @pytest.mark.parametrize("tasks", UNLIKE)
 def test_over_tasks_the_mean_is_covered_however_unlike_they_spread(runs: int, tasks: str):

@@ -29,9 +29,10 @@ CASES = [
     ("ddpm", "per_step", {}),
     ("ddim", "joint", {}),
     ("flow_sde", "single_step", {}),
-    ("flow_cps", "per_step", VEL),  # its last step has no density: an action prediction would drift
+    # Its last step has no density: an action prediction would drift.
+    pytest.param("flow_cps", "per_step", VEL, marks=pytest.mark.slow),
     ("flow_noise", "joint", {}),
-    ("flow_noise", "per_step", {}),
+    pytest.param("flow_noise", "per_step", {}, marks=pytest.mark.slow),
     ("flow_noise", "single_step", {}),
     ("flow_noise", "joint", OFFSET),
     ("flow_noise", "noise_conditioned", OFFSET),

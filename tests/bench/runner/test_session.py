@@ -174,6 +174,7 @@ def test_what_was_killed_and_interrupted_ends_as_if_it_had_not_been(
     assert "gone on with after an interruption, 2: near default 0; near sde 0" in output
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_holds_up_no_other(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "broken"
     shutil.copytree(undisturbed.folder, folder)

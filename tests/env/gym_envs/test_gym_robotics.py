@@ -119,6 +119,7 @@ def test_the_dense_reward_is_twice_the_distance_and_success_costs_nothing(make):
     assert stacked(steps, "terminated").any()
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize("task", TASKS)
 def test_the_expert_succeeds(make, task):

@@ -152,6 +152,7 @@ def test_the_dense_reward_is_a_cost_of_at_most_1_and_success_costs_nothing(make)
     assert (rew > -1).float().mean() > 0.5
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize("task", IN_DEVELOPMENT)
 def test_the_expert_succeeds_at_least_every_other_time(make, task):

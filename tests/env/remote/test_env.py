@@ -240,6 +240,7 @@ def test_a_stopped_worker_is_replaced_within_seconds_and_killed(make, when):
     assert gone(stopped)
 
 
+@pytest.mark.slow
 def test_a_sleeping_world_gives_signs_of_life_until_the_step_takes_too_long(make):
     env = make(step_timeout_s=3.5)
     before = env.reset(0)

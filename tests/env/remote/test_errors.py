@@ -141,6 +141,7 @@ def test_an_episode_that_begins_with_what_is_not_finite_is_refused():
         env.reset(0)
 
 
+@pytest.mark.slow
 def test_two_that_hang_are_waited_for_at_once():
     with closing(remote(heartbeat_timeout_s=2.0)) as env:
         env.reset(0)

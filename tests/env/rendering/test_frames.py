@@ -89,6 +89,7 @@ def test_a_lost_world_repeats_the_frame_before_it(seen):
         assert same(step.next_obs, before, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latency_s", [0.0, 0.03, 0.05])
 def test_late_frames_are_drawn_too(seen, latency_s):
     fields = {"env": seen(2).cfg.model_dump(mode="json") | {"name": "sim"}}

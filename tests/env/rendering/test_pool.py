@@ -26,7 +26,11 @@ def test_pictures_do_not_depend_on_the_number_of_workers(seen):
         assert same(one.next_obs, other.next_obs)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)],
+    ids=["killed", "hung"],
+)
 def test_a_lost_worker_is_an_error_and_no_picture(seen, how):
     env = seen(4, rendering={"workers": 2, "timeout_s": 2.0})
     env.reset(0)

@@ -227,7 +227,7 @@ def said(**message):
         ([b"SSH-2.0-OpenSSH_9.6"], "did not start.*not JSON"),
         ([said(kind="made")], "unexpected answer; expected hello, found made"),
         ([said(kind="died", reason="it was killed by SIGBUS")], "killed by SIGBUS"),
-        ([], "did not start"),
+        pytest.param([], "did not start", marks=pytest.mark.slow),
         ([said(kind="hello", protocol=PROTOCOL), said(kind="made", world=[])], "cannot be read"),
         (
             [

@@ -39,6 +39,9 @@ def small_policy(name: str):
     return component("policies").make(fields).build(OBS, ACT, Normalizer.identity(OBS, ACT))
 
 
+FAST = [pytest.param(name, marks=[pytest.mark.slow] * (name == "resnet18")) for name in SMALL]
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_a_policy_with_it_conforms(name):
     check_policy(lambda: small_policy(name), "flow")
@@ -53,7 +56,7 @@ def spots(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images, 2.0 * places / SIDE - 1.0
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", FAST)
 def test_it_learns_where_a_spot_is(name):
     """The place of a spot, on images that were not shown, after 200 steps."""
     images, places = spots(400)
@@ -75,7 +78,7 @@ def test_it_learns_where_a_spot_is(name):
     assert float(left) < 0.3
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", FAST)
 def test_the_graph_is_the_policy(name, tmp_path):
     policy = small_policy(name).eval()
     contract = contract_of(policy, name="flow", robot="r", task="t")

@@ -43,6 +43,7 @@ def deploy(tmp_path: Path, *words: object) -> list[str]:
     return command("deploy", tmp_path / "bundle", *settings, *words)
 
 
+@pytest.mark.slow
 def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
     robot = subprocess.Popen(
         command("sim-robot", "--domain", DOMAIN, "--json", tmp_path / "robot.json"),

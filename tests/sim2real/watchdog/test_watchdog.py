@@ -112,6 +112,7 @@ def test_one_that_is_killed_is_followed_by_the_way_to_rest(deployment: Deploymen
     at_rest_within_limits(deployment, fault_s)
 
 
+@pytest.mark.slow
 def test_a_hand_is_brought_to_rest_and_its_gripper_with_it(tmp_path: Path):
     deployment = Deployment(tmp_path, hand=True)
     try:
@@ -152,6 +153,7 @@ def test_one_whose_loop_hangs_is_ended(deployment: Deployment):
     at_rest_within_limits(deployment, fault_s)
 
 
+@pytest.mark.slow
 def test_one_that_is_only_late_is_left_alone_and_goes_on(deployment: Deployment):
     deployment.robot.wait(30)
     deployment.hang.write_text("0.8")  # sixteen periods
@@ -185,7 +187,9 @@ def test_one_that_ends_in_order_ends_its_watchdog_which_is_light_and_has_a_sessi
     assert deployment.robot.states[-1] == "inactive"
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)]
+)
 def test_without_its_watchdog_the_policy_comes_to_rest_and_does_not_begin_again(
     deployment: Deployment, how: signal.Signals
 ):

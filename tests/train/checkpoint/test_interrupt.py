@@ -56,6 +56,7 @@ def noted(stage: Path, patterns: str, number: int) -> Callable[[], None]:
     return wait
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_in_every_stage_ends_as_one_that_was_not(
     runner: Runner, tmp_path: Path
 ):

@@ -76,6 +76,7 @@ def test_an_evaluation_goes_with_the_stage_that_made_it(tmp_path: Path, asked: l
     assert len(asked) == 5
 
 
+@pytest.mark.slow
 def test_one_that_is_damaged_is_made_anew(tmp_path: Path, asked: list[str]):
     run(tmp_path)
     evaluated = sorted((tmp_path / "runs" / "tiny").glob("*/evaluated/*.json"))

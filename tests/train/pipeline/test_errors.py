@@ -170,7 +170,7 @@ def test_a_damaged_report(again, out: Path, content: str):
     [
         "config.yaml",
         "00-collect/data.zarr/zarr.json",
-        "01-bc/ckpt/000020/tensors.safetensors",
+        pytest.param("01-bc/ckpt/000020/tensors.safetensors", marks=pytest.mark.slow),
         "02-online/ckpt/000002/tensors.safetensors",
     ],
 )

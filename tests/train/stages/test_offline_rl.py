@@ -112,7 +112,13 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
     assert "no earlier stage makes a" in ended.output
 
 
-@pytest.mark.parametrize("answer", list(OpeAnswer))
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OpeAnswer.BETTER,
+        *(pytest.param(a, marks=pytest.mark.slow) for a in OpeAnswer if a is not OpeAnswer.BETTER),
+    ],
+)
 def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: OpeAnswer
 ):

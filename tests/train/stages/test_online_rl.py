@@ -65,7 +65,9 @@ def outcome(out: Path) -> tuple[list[dict[str, Any]], str]:
 
 
 @pytest.mark.parametrize(
-    "changes", [CHANGING, GROUPED], ids=["annealed-and-correlated", "groups-averages-anchors"]
+    "changes",
+    [pytest.param(CHANGING, marks=pytest.mark.slow), GROUPED],
+    ids=["annealed-and-correlated", "groups-averages-anchors"],
 )
 def test_training_goes_on_after_a_kill(runner: Runner, tmp_path: Path, changes: dict[str, Any]):
     config = write_experiment(tmp_path, **changes)

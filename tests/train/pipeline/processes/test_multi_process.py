@@ -96,6 +96,7 @@ def test_two_processes_come_to_what_one_with_the_same_parts_comes_to(
     assert_alike(numbers(alone), numbers(cloned))
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_run_in_a_line_and_any_number_resumes_it(
     runner: Runner, road, cloned: Path, tmp_path: Path
 ):

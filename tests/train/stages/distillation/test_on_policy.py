@@ -88,6 +88,7 @@ def test_another_teacher_in_its_place_is_not_compared_with(teacher, tmp_path: Pa
         stage.evaluate(Context(wanted, tmp_path / "01-opd", []), report)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_off_within_a_round_ends_as_one_that_is_not(
     teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
