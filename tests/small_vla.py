@@ -12,9 +12,9 @@ from torch import Tensor
 from robo_rl.config.registry import component
 from robo_rl.core.spec import TOKEN, ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.nets.vla.lerobot_config import Described
-from robo_rl.nets.vla.lerobot_folder import read_networks
-from robo_rl.nets.vla.networks import VlaNetworks
+from robo_rl.nets.vla.lerobot.config import Described
+from robo_rl.nets.vla.lerobot.folder import read_networks
+from robo_rl.nets.vla.lerobot.networks import VlaNetworks
 from robo_rl.nets.vla.prefix import Prefix, pad_last
 from robo_rl.policy.base import DenoisingPolicy
 

@@ -19,8 +19,8 @@ def run(
     """Print or write the policy of an experiment whose clone begins with the folder's weights."""
     from robo_rl.config.models import to_yaml
     from robo_rl.core.atomic_files import write_file
-    from robo_rl.nets.vla.lerobot_config import read_config
-    from robo_rl.nets.vla.networks import policy_settings
+    from robo_rl.nets.vla.lerobot.config import read_config
+    from robo_rl.nets.vla.lerobot.networks import policy_settings
 
     text = to_yaml({"policy": policy_settings(folder, read_config(folder).config)})
     if out is None:

@@ -19,7 +19,7 @@ from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
-from robo_rl.nets.vla.pretrained_weights import check_folder, load_folder
+from robo_rl.nets.vla.lerobot.pretrained import check_folder, load_folder
 from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy

@@ -17,7 +17,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout, RolloutBuilder
 from robo_rl.nets.embedding import repeat_rows, select_rows
-from robo_rl.nets.vla.networks import policy_settings
+from robo_rl.nets.vla.lerobot.networks import policy_settings
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.base import DenoisingPolicy
 

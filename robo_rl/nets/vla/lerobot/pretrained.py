@@ -11,9 +11,9 @@ from torch import Tensor
 from robo_rl.config.differences import differences
 from robo_rl.core.errors import CheckpointError, ConfigError
 from robo_rl.nets.lora import base_weights
-from robo_rl.nets.vla.lerobot_config import CONFIG, read_config
-from robo_rl.nets.vla.lerobot_folder import WEIGHTS, read_networks
-from robo_rl.nets.vla.networks import policy_settings
+from robo_rl.nets.vla.lerobot.config import CONFIG, read_config
+from robo_rl.nets.vla.lerobot.folder import WEIGHTS, read_networks
+from robo_rl.nets.vla.lerobot.networks import policy_settings
 
 
 def check_folder(policy: Mapping[str, Any], folder: Path) -> None:

@@ -20,8 +20,8 @@ from robo_rl.config.registry import component
 from robo_rl.core.errors import CheckpointError, ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.nets.vla.networks import policy_settings
-from robo_rl.nets.vla.pretrained_weights import check_folder, load_folder
+from robo_rl.nets.vla.lerobot.networks import policy_settings
+from robo_rl.nets.vla.lerobot.pretrained import check_folder, load_folder
 from robo_rl.train.pipeline.experiment import Experiment
 
 OBS = ObsSpec(

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from robo_rl.nets.vla.lerobot_config import Kind, LeRobotVlaConfig, read_backbones, sizes_of
+from robo_rl.nets.vla.lerobot.config import Kind, LeRobotVlaConfig, read_backbones, sizes_of
 from robo_rl.nets.vla.pi0 import GemmaExpert, PaliGemmaPrefix, Pi0Expert, Pi05Expert
 from robo_rl.nets.vla.sizes import VlaSizes
 from robo_rl.nets.vla.smolvla import SmolVlaExpert, SmolVlaPrefix

@@ -15,9 +15,9 @@ from small_vla import FOLDERS, KINDS, tiny_vla
 from torch import Tensor
 
 from robo_rl.core.errors import CheckpointError, ConfigError
-from robo_rl.nets.vla.lerobot_config import read_config
-from robo_rl.nets.vla.lerobot_folder import WEIGHTS, read_networks, write_networks
-from robo_rl.nets.vla.networks import build_networks
+from robo_rl.nets.vla.lerobot.config import read_config
+from robo_rl.nets.vla.lerobot.folder import WEIGHTS, read_networks, write_networks
+from robo_rl.nets.vla.lerobot.networks import build_networks
 
 
 @pytest.mark.parametrize("kind", KINDS)

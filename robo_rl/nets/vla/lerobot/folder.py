@@ -17,8 +17,8 @@ from torch import Tensor
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.core.errors import CheckpointError
 from robo_rl.core.suggestions import nearest
-from robo_rl.nets.vla.lerobot_config import CONFIG, Described, Kind, read_config
-from robo_rl.nets.vla.networks import VlaNetworks, build_networks
+from robo_rl.nets.vla.lerobot.config import CONFIG, Described, Kind, read_config
+from robo_rl.nets.vla.lerobot.networks import VlaNetworks, build_networks
 
 WEIGHTS = "model.safetensors"
 _SHOWN = 3
