@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.supervised import SupervisedTrainer
@@ -19,7 +19,12 @@ from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
-from robo_rl.nets.vla.lerobot.pretrained import check_folder, load_folder
+from robo_rl.nets.vla.lerobot.pretrained import (
+    check_folder,
+    folder_normalizer,
+    load_folder,
+)
+from robo_rl.nets.vla.lerobot.processors import read_scales
 from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
@@ -57,10 +62,12 @@ class CloneBehaviour(Stage):
         the default, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
         """
 
-        omitted: ClassVar = ("pretrained",)
+        omitted: ClassVar = ("pretrained", "pretrained_statistics")
 
         pretrained: str = ""
         """LeRobot folder of a SmolVLA, π0 or π0.5 whose weights are the first; empty for random."""
+        pretrained_statistics: bool = False
+        """Whether that folder's statistics normalise states and actions, not those of the data."""
         num_reset_samples: int = Field(default=0, ge=0)
         """Start states that widen the normalisation range of observations."""
         steps: int = Field(default=4000, ge=1)
@@ -77,6 +84,12 @@ class CloneBehaviour(Stage):
         """Random changes of images."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config()
         """Optimiser, learning-rate schedule and weight averaging."""
+
+        @model_validator(mode="after")
+        def _statistics_of_a_folder(self) -> Self:
+            if self.pretrained_statistics and not self.pretrained:
+                raise ValueError("pretrained_statistics: pretrained names no folder")
+            return self
 
     needs: ClassVar = ("dataset",)
     makes: ClassVar = ("policy", "bc_policy")
@@ -102,6 +115,8 @@ class CloneBehaviour(Stage):
         if cfg.pretrained:
             policy = experiment.model_dump(mode="json", include={"policy"})["policy"]
             check_folder(policy, Path(cfg.pretrained).absolute())
+        if cfg.pretrained_statistics:
+            read_scales(Path(cfg.pretrained).absolute())
 
     def run(self, context: Context) -> Report:
         """Train the remaining steps, evaluate, and save the policy.
@@ -123,6 +138,9 @@ class CloneBehaviour(Stage):
         )
         outside = warn_limit_violations(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
+        if self.cfg.pretrained_statistics:
+            read = component.cls.check_obs(component.cfg, store.obs_spec)
+            normalizer = folder_normalizer(normalizer, read, Path(self.cfg.pretrained).absolute())
         policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
         if self.cfg.pretrained:
             load_folder(policy.net, Path(self.cfg.pretrained).absolute())

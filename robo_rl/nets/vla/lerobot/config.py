@@ -85,7 +85,7 @@ def read_config(folder: Path) -> Described:
     Raises:
         ConfigError: The file is missing or damaged, or describes a policy that is not supported.
     """
-    raw = _read_json(folder / CONFIG)
+    raw = read_json(folder / CONFIG)
     try:
         config = LeRobotVlaConfig.model_validate(raw)
     except ValidationError as error:
@@ -148,7 +148,7 @@ def _backbone(
     path: Path, named: dict[str, Any] | None, key: str, name: str, known: Mapping[str, Any]
 ) -> dict[str, Any]:
     if path.is_file():
-        return _read_json(path)
+        return read_json(path)
     if named is not None:
         return named
     raise ConfigError(
@@ -178,7 +178,12 @@ def _demand_supported(path: Path, config: LeRobotVlaConfig) -> None:
         raise ConfigError("names no image", where=f"{path} input_features")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file.
+
+    Raises:
+        ConfigError: The file is missing or damaged, or holds no object.
+    """
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

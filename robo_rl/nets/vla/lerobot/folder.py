@@ -65,7 +65,7 @@ def read_networks(folder: Path, *, scale_tokens: bool = True) -> tuple[VlaNetwor
     with torch.device("meta"):
         networks = build_networks(folder, described.config, scale_tokens=scale_tokens)
     path = folder / WEIGHTS
-    found = _renamed(_read_weights(path), described.config.type)
+    found = _renamed(read_weights(path), described.config.type)
     for tied, owner in TIED.items():
         if tied in found or owner in found:
             found.setdefault(owner, found.get(tied, torch.empty(0)))
@@ -76,12 +76,15 @@ def read_networks(folder: Path, *, scale_tokens: bool = True) -> tuple[VlaNetwor
     return networks.eval(), described
 
 
-def write_networks(folder: Path, networks: VlaNetworks, raw: Mapping[str, Any]) -> None:
+def write_networks(
+    folder: Path, kind: Kind, weights: Mapping[str, Tensor], raw: Mapping[str, Any]
+) -> None:
     """Write a folder that LeRobot's ``from_pretrained`` reads.
 
     Args:
         folder: The folder; it is made if it does not exist.
-        networks: The networks.
+        kind: SmolVLA, π0 or π0.5.
+        weights: State dict of ``VlaNetworks``.
         raw: Content of ``config.json``.
 
     Raises:
@@ -89,10 +92,10 @@ def write_networks(folder: Path, networks: VlaNetworks, raw: Mapping[str, Any]) 
     """
     import safetensors.torch
 
-    own = {k: v for k, v in networks.state_dict().items() if k not in TIED}
     named = {
-        lerobot_name(name, networks.kind): tensor.detach().contiguous().cpu()
-        for name, tensor in own.items()
+        lerobot_name(name, kind): tensor.detach().contiguous().cpu()
+        for name, tensor in weights.items()
+        if name not in TIED
     }
     try:
         make_directory(folder)
@@ -130,7 +133,12 @@ def _renamed(weights: Mapping[str, Tensor], kind: Kind) -> dict[str, Tensor]:
     return found
 
 
-def _read_weights(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return name → weight of a safetensors file.
+
+    Raises:
+        CheckpointError: The file is missing or damaged.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

@@ -1,4 +1,4 @@
-"""Weights of a LeRobot folder as the first weights of a policy's networks."""
+"""Weights and statistics of a LeRobot folder as the first of a policy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import Any
 from torch import Tensor
 
 from robo_rl.config.differences import differences
-from robo_rl.core.errors import CheckpointError, ConfigError
+from robo_rl.core.errors import CheckpointError, ConfigError, SpecError
+from robo_rl.core.spec import ObsSpec
+from robo_rl.data.affine import Affine
+from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.lora import base_weights
 from robo_rl.nets.vla.lerobot.config import CONFIG, read_config
 from robo_rl.nets.vla.lerobot.folder import WEIGHTS, read_networks
 from robo_rl.nets.vla.lerobot.networks import policy_settings
+from robo_rl.nets.vla.lerobot.processors import ACTION, BEFORE, STATE, Scale, read_scales
 
 
 def check_folder(policy: Mapping[str, Any], folder: Path) -> None:
@@ -61,6 +65,52 @@ def load_folder(net: Any, folder: Path) -> None:
         _demand_same(folder / WEIGHTS, own, found)
         for name, weight in own.items():
             weight.copy_(found[name])
+
+
+def folder_normalizer(normalizer: Normalizer, policy_spec: ObsSpec, folder: Path) -> Normalizer:
+    """Return a normaliser with the maps of a folder for what a policy reads and does.
+
+    Args:
+        normalizer: That of the data, whose other maps and typical steps stay.
+        policy_spec: What the policy reads; its vectors, one after the other, are LeRobot's state.
+        folder: The folder, with the processors that LeRobot saved beside the policy.
+
+    Raises:
+        ConfigError: See ``read_scales``; or actions are relative to an observation.
+        CheckpointError: See ``read_scales``.
+        SpecError: States or actions have other widths.
+    """
+    if normalizer.relative_to:
+        raise ConfigError(
+            "statistics of absolute actions do not fit relative ones",
+            where="policy.relative_to",
+            expected="no observation",
+            found=normalizer.relative_to,
+        )
+    scales = read_scales(folder)
+    affines = {key: normalizer.affine(key) for key in normalizer.modes}
+    parts = {STATE: [f"obs.{name}" for name in policy_spec.vector_names], ACTION: ["act"]}
+    for vector, keys in parts.items():
+        sizes = [affines[key].shift.numel() for key in keys]
+        _demand_width(folder, vector, scales[vector], sum(sizes))
+        shifts, widths = (values.split(sizes) for values in scales[vector][1:])
+        for key, shift, scale in zip(keys, shifts, widths, strict=True):
+            old = affines[key]
+            shape = old.shift.shape
+            mode = scales[vector].mode
+            affines[key] = Affine(mode, shift.reshape(shape), scale.reshape(shape), old.step)
+    return Normalizer(affines, normalizer.data_digest)
+
+
+def _demand_width(folder: Path, vector: str, scale: Scale, width: int) -> None:
+    if scale.shift.numel() != width:
+        raise SpecError(
+            "statistics of another width",
+            where=f"{folder / BEFORE}.json {vector}",
+            expected=f"{width}, the policy's",
+            found=scale.shift.numel(),
+            hint="name the items of the state in policy.sees, in LeRobot's order",
+        )
 
 
 def _demand_same(file: Path, ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:

@@ -23,7 +23,9 @@ from robo_rl.nets.vla.lerobot.networks import build_networks
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_is_written_as_it_was_read(kind: str, tmp_path: Path):
     vla = tiny_vla(kind)
-    write_networks(tmp_path / "out", vla.networks, vla.described.raw)
+    write_networks(
+        tmp_path / "out", vla.networks.kind, vla.networks.state_dict(), vla.described.raw
+    )
     before, after = (load_file(place / WEIGHTS) for place in (FOLDERS / kind, tmp_path / "out"))
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)

@@ -98,6 +98,18 @@ def test_a_folder_without_a_policy_is_refused_with_the_experiment(tmp_path: Path
         validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
 
 
+def test_statistics_need_a_folder_that_has_them(tmp_path: Path):
+    """Before a simulator starts."""
+    shutil.copytree(FOLDERS / "smolvla", tmp_path / "smolvla")
+    bc = {"pretrained": str(tmp_path / "smolvla"), "pretrained_statistics": True}
+    whole = {**EXPERIMENT, "policy": settings("smolvla"), "waive": {}}
+    with pytest.raises(ConfigError, match=r"policy_preprocessor\.json.*cannot be read"):
+        validate({**whole, "stages": {"dataset": {"path": "none"}, "bc": bc}}, Experiment)
+    alone = {"dataset": {"path": "none"}, "bc": {"pretrained_statistics": True}}
+    with pytest.raises(ConfigError, match="pretrained names no folder"):
+        validate({**whole, "stages": alone}, Experiment)
+
+
 def test_the_printed_settings_are_those_of_the_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):

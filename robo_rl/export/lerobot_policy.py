@@ -1,0 +1,127 @@
+"""Writes a fine-tuned vision-language-action policy as a folder that LeRobot loads.
+
+The folder holds config, weights and both processors, with the policy's own statistics. Adapters of
+low rank are merged. LeRobot draws the padding of an action anew for every chunk; a policy here
+draws it once.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.images import channels_first
+from robo_rl.nets.lora import merge_adapters
+from robo_rl.nets.vla.lerobot.config import Kind, read_config
+from robo_rl.nets.vla.lerobot.folder import write_networks
+from robo_rl.nets.vla.lerobot.pretrained import check_folder
+from robo_rl.nets.vla.lerobot.processors import (
+    ACTION,
+    MODES,
+    STATE,
+    TYPES,
+    Scale,
+    write_processors,
+)
+from robo_rl.policy.base import DenoisingPolicy
+
+PALIGEMMA_WORDS = "google/paligemma-3b-pt-224"
+"""Tokenizer of π0 in LeRobot."""
+
+
+def write_lerobot_policy(policy: DenoisingPolicy, like: Path, out: Path) -> None:
+    """Write a policy as LeRobot's ``save_pretrained`` does.
+
+    Args:
+        policy: A flow policy with the networks of ``like``.
+        like: LeRobot folder that names the backbone and all settings that a policy here lacks.
+        out: Folder to write.
+
+    Raises:
+        ConfigError: The policy has other networks, predicts no velocity, or is π0.5, whose state
+            LeRobot writes into the prompt.
+        CheckpointError: The folder cannot be written.
+    """
+    described = read_config(like)
+    kind = described.config.type
+    check_folder(policy.cfg.model_dump(mode="json"), like)
+    _demand_theirs(policy, kind)
+    raw = _config(policy, kind, described.raw)
+    write_networks(out, kind, _weights(policy), raw)
+    for backbone in (*like.glob("vlm_config.json"), *like.glob("expert_config.json")):
+        (out / backbone.name).write_bytes(backbone.read_bytes())
+    words = str(raw.get("vlm_model_name") or PALIGEMMA_WORDS)
+    write_processors(out, kind, raw, _scales(policy), words)
+
+
+def _demand_theirs(policy: DenoisingPolicy, kind: Kind) -> None:
+    problems = {
+        "policy.prediction_type": ("vel", getattr(policy.cfg, "prediction_type", "none")),
+        "policy.relative_to": ("no observation", policy.cfg.relative_to or "no observation"),
+        "policy.obs_horizon": (1, policy.obs_horizon),
+        "policy.net.name": ("smolvla or pi0", "pi05" if kind == "pi05" else "smolvla or pi0"),
+    }
+    for where, (expected, found) in problems.items():
+        if expected != found:
+            raise ConfigError(
+                "LeRobot has no such policy", where=where, expected=expected, found=found
+            )
+
+
+def _weights(policy: DenoisingPolicy) -> dict[str, Tensor]:
+    net: Any = copy.deepcopy(policy.net)
+    merge_adapters(net)
+    parts = {"prefix.": net.encoder.prefix, "expert.": net.expert}
+    return {begin + name: w for begin, part in parts.items() for name, w in _state(part)}
+
+
+def _state(part: torch.nn.Module) -> list[tuple[str, Tensor]]:
+    return list(part.state_dict().items())
+
+
+def _config(policy: DenoisingPolicy, kind: Kind, raw: Mapping[str, Any]) -> dict[str, Any]:
+    spec, encoder = policy.obs_spec, policy.net.encoder
+    width = sum(spec.items[name].size for name in spec.vector_names)
+    images = {
+        f"observation.images.{name.removesuffix('_rgb')}": {
+            "type": "VISUAL",
+            "shape": _image_shape(spec.items[name].shape),
+        }
+        for name in getattr(encoder, "cameras", spec.image_names)
+    }
+    modes = dict(raw["normalization_mapping"])
+    affine = {key: modes[key] if modes.get(key) in MODES else "MEAN_STD" for key in TYPES.values()}
+    steps = "num_steps" if kind == "smolvla" else "num_inference_steps"
+    return {
+        **raw,
+        "input_features": {STATE: {"type": "STATE", "shape": [width]}, **images},
+        "output_features": {ACTION: {"type": "ACTION", "shape": [policy.act_spec.size]}},
+        "chunk_size": policy.horizon,
+        "n_action_steps": policy.exec_horizon,
+        "normalization_mapping": {**modes, **affine},
+        steps: policy.num_steps,
+    }
+
+
+def _image_shape(shape: tuple[int, ...]) -> list[int]:
+    return list(shape if channels_first(shape) else (shape[2], *shape[:2]))
+
+
+def _scales(policy: DenoisingPolicy) -> dict[str, Scale]:
+    normalizer = policy.normalizer
+    state = [normalizer.affine(f"obs.{name}") for name in policy.obs_spec.vector_names]
+    act = normalizer.affine("act")
+    return {
+        STATE: Scale(
+            "standard",
+            torch.cat([each.shift.flatten() for each in state]),
+            torch.cat([each.scale.flatten() for each in state]),
+        ),
+        ACTION: Scale("standard", act.shift.flatten(), act.scale.flatten()),
+    }
