@@ -48,6 +48,8 @@ def main() -> None:
     args = _arguments()
     args.device = str(demanded(args.device))
     args.learn_on = str(demanded(args.learn_on or args.device))
+    if args.experiment:
+        args.encoder = ""
     results: dict[str, Any] = {"versions": _bare_tree.versions(), "runs": []}
     shown = (
         "experiment",
@@ -98,7 +100,7 @@ def _one_step(stages: dict[str, Any]) -> dict[str, float]:
 
 def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Return the experiment on MuJoCo Warp."""
-    tried, sees = args.device == "cpu", args.encoder != "state"
+    tried, sees = args.device == "cpu", args.encoder not in ("", "state")
     base = args.experiment or ("lift_cube_pixels" if sees else "demo")
     batch = max(args.envs * args.decisions // MINIBATCHES, 1)
     online: dict[str, Any] = {
@@ -142,16 +144,19 @@ def _spent(directory: Path) -> dict[str, Any]:
     Where no evaluation reaches it, ``to_95_…`` are None, and the parts are those of the whole run.
     """
     (log,) = directory.glob("*-online/metrics.jsonl")
-    spent, series = {"collect_s": 0.0, "update_s": 0.0}, list[list[float]]()
+    spent, series = {"collect_s": 0.0, "update_s": 0.0}, list[dict[str, float]]()
+    total = dict(spent)
     reached: dict[str, Any] = {"to_95_s": None, "to_95_updates": None, "to_95_steps": None}
     for number, line in enumerate(log.read_text().splitlines(), start=1):
         row = json.loads(line)
+        total = {part: so_far + row[part] for part, so_far in total.items()}
         if reached["to_95_s"] is None:
-            spent = {part: so_far + row[part] for part, so_far in spent.items()}
+            spent = total
         success = row.get("eval/success")
         if success is None:
             continue
-        series.append([number, success])
+        marks = {"update": number, "env_steps": row["env_steps"]}
+        series.append({**marks, "success": success, **total})
         if success >= SUCCESS and reached["to_95_s"] is None:
             marks = {"to_95_updates": number, "to_95_steps": row["env_steps"]}
             reached = {"to_95_s": sum(spent.values()), **marks}

@@ -35,7 +35,7 @@ _bare_tree.use_source_tree()
 
 import torch  # noqa: E402
 from _gpu import demanded, milliseconds  # noqa: E402
-from _ppo_updates import ACT, BLOCK, UpdateSetting, prepared  # noqa: E402
+from _ppo_updates import ACT, BLOCK, UpdateSetting, make_policy, observation, prepared  # noqa: E402
 from _vla_estimate import estimate  # noqa: E402
 from _vla_policies import MODELS, TRAININGS, Model, trainings  # noqa: E402
 
@@ -78,10 +78,10 @@ def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def update(
     args: argparse.Namespace, name: str, ratio: str, precision: str, device: torch.device
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Return the time of a decision in an epoch of the actor, and the peak of memory.
 
-    A GPU without enough memory gives no time and ``inf`` GiB.
+    What a GPU without enough memory does not give is None.
     """
     whole = args.minibatch * MINIBATCHES
     setting = _setting(MODELS[args.model], ratio, precision, device)._replace(
@@ -95,7 +95,7 @@ def update(
         run = partial(made.ppo.actor.update, credit.rollout, credit.adv)
         spent = milliseconds(run, device, args.repeats) / setting.decisions
     except torch.OutOfMemoryError:
-        return {"ms": float("nan"), "peak_gib": float("inf")}
+        return {"ms": None, "peak_gib": None}
     params = [p.numel() for p in made.ppo.actor.policy.parameters() if p.requires_grad]
     return {"ms": spent, "peak_gib": _peak(device), "trained": float(sum(params))}
 
@@ -105,8 +105,6 @@ def chains(
     model: Model, precision: str, device: torch.device, repeats: int
 ) -> dict[str, dict[str, float]]:
     """Return ms of the encoder, of a chain, and of one that encodes in every step, by rows."""
-    from _ppo_updates import make_policy, observation
-
     setting = _setting(model, "single_step", precision, device)._replace(**_trained(model, "all"))
     policy = make_policy(setting).eval()
     generator = torch.Generator(device).manual_seed(0)
@@ -156,8 +154,8 @@ def _trained(model: Model, name: str) -> dict[str, Any]:
     }
 
 
-def _peak(device: torch.device) -> float:
-    return torch.cuda.max_memory_allocated() / GIB if device.type == "cuda" else float("nan")
+def _peak(device: torch.device) -> float | None:
+    return torch.cuda.max_memory_allocated() / GIB if device.type == "cuda" else None
 
 
 def _shown(value: Any) -> Any:

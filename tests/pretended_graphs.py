@@ -75,7 +75,14 @@ class PretendedGraph:
 
 
 class PretendedStream:
-    """A stream on which nothing waits for anything."""
+    """A stream on which nothing waits for anything.
+
+    Args:
+        device: Device of the stream.
+    """
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self.device = device
 
     def wait_stream(self, other: PretendedStream) -> None:
         """See ``torch.cuda.Stream``."""
@@ -97,7 +104,7 @@ def _on_stream(stream: PretendedStream) -> Generator[None]:
 @contextmanager
 def _capture(graph: PretendedGraph, stream: PretendedStream | None = None) -> Generator[None]:
     gpu = _current()
-    if stream is not _STREAMS[-1] or len(_STREAMS) < 2:
+    if stream is None or stream is not _STREAMS[-1] or stream.device is None:
         raise CaptureError("the legacy stream would depend on a stream in capture")
     gpu.watch = graph.record
     PretendedGraph.captured += 1
@@ -118,7 +125,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
         "CUDAGraph": PretendedGraph,
         "graph": _capture,
         "Stream": PretendedStream,
-        "current_stream": lambda: _STREAMS[-1],
+        "current_stream": lambda device=None: _STREAMS[-1],
         "stream": _on_stream,
     }.items():
         assert hasattr(torch.cuda, name)

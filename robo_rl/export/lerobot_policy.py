@@ -8,17 +8,18 @@ draws it once.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.atomic_files import staged_directory, write_file
+from robo_rl.core.errors import CheckpointError, ConfigError
 from robo_rl.core.images import channels_first
+from robo_rl.data.lerobot.exporter import IMAGES
 from robo_rl.nets.lora import merge_adapters
-from robo_rl.nets.vla.lerobot.config import Kind, read_config
+from robo_rl.nets.vla.lerobot.config import EXPERT, VLM, Described, read_config
 from robo_rl.nets.vla.lerobot.folder import write_networks
 from robo_rl.nets.vla.lerobot.pretrained import check_folder
 from robo_rl.nets.vla.lerobot.processors import (
@@ -44,24 +45,35 @@ def write_lerobot_policy(policy: DenoisingPolicy, like: Path, out: Path) -> None
         out: Folder to write.
 
     Raises:
-        ConfigError: The policy has other networks, predicts no velocity, or is π0.5, whose state
-            LeRobot writes into the prompt.
+        ConfigError: The policy has other networks, predicts no velocity, keeps its first steps as
+            they were cloned, reads longer texts, or is π0.5, whose state LeRobot writes into the
+            prompt.
         CheckpointError: The folder cannot be written.
     """
     described = read_config(like)
     kind = described.config.type
     check_folder(policy.cfg.model_dump(mode="json"), like)
-    _demand_theirs(policy, kind)
-    raw = _config(policy, kind, described.raw)
-    write_networks(out, kind, _weights(policy), raw)
-    for backbone in (*like.glob("vlm_config.json"), *like.glob("expert_config.json")):
-        (out / backbone.name).write_bytes(backbone.read_bytes())
-    words = str(raw.get("vlm_model_name") or PALIGEMMA_WORDS)
-    write_processors(out, kind, raw, _scales(policy), words)
+    _demand_theirs(policy, described)
+    raw = _config(policy, described)
+    words = described.config.vlm_model_name or PALIGEMMA_WORDS
+    try:
+        with staged_directory(out) as stage:
+            write_networks(stage, kind, _weights(policy), raw)
+            for backbone in (like / VLM, like / EXPERT):
+                if backbone.is_file():
+                    write_file(stage / backbone.name, backbone.read_bytes())
+            write_processors(stage, kind, raw, _scales(policy), words)
+    except OSError as error:
+        raise CheckpointError(f"cannot be written: {error.strerror or error}", where=out) from error
 
 
-def _demand_theirs(policy: DenoisingPolicy, kind: Kind) -> None:
+def _demand_theirs(policy: DenoisingPolicy, described: Described) -> None:
+    kind, tokens = described.config.type, described.config.tokenizer_max_length
+    (text,) = (policy.obs_spec.items[name] for name in policy.obs_spec.word_names)
+    frozen = policy.num_steps - policy.num_trained
     problems = {
+        "policy.finetune_steps": ("no step kept as it was cloned", _none_of(frozen, "kept")),
+        "env.text_encoder": (f"at most {tokens} tokens", _at_most(tokens, text.shape[0])),
         "policy.prediction_type": ("vel", getattr(policy.cfg, "prediction_type", "none")),
         "policy.relative_to": ("no observation", policy.cfg.relative_to or "no observation"),
         "policy.obs_horizon": (1, policy.obs_horizon),
@@ -85,17 +97,26 @@ def _state(part: torch.nn.Module) -> list[tuple[str, Tensor]]:
     return list(part.state_dict().items())
 
 
-def _config(policy: DenoisingPolicy, kind: Kind, raw: Mapping[str, Any]) -> dict[str, Any]:
+def _none_of(number: int, what: str) -> str:
+    return f"{number} {what}" if number else "no step kept as it was cloned"
+
+
+def _at_most(bound: int, number: int) -> str:
+    return f"at most {bound} tokens" if number <= bound else f"{number} tokens"
+
+
+def _config(policy: DenoisingPolicy, described: Described) -> dict[str, Any]:
     spec, encoder = policy.obs_spec, policy.net.encoder
+    kind, raw = described.config.type, described.raw
     width = sum(spec.items[name].size for name in spec.vector_names)
     images = {
-        f"observation.images.{name.removesuffix('_rgb')}": {
+        f"{IMAGES}{name}": {
             "type": "VISUAL",
             "shape": _image_shape(spec.items[name].shape),
         }
         for name in getattr(encoder, "cameras", spec.image_names)
     }
-    modes = dict(raw["normalization_mapping"])
+    modes = described.config.normalization_mapping
     affine = {key: modes[key] if modes.get(key) in MODES else "MEAN_STD" for key in TYPES.values()}
     steps = "num_steps" if kind == "smolvla" else "num_inference_steps"
     return {
@@ -106,6 +127,7 @@ def _config(policy: DenoisingPolicy, kind: Kind, raw: Mapping[str, Any]) -> dict
         "n_action_steps": policy.exec_horizon,
         "normalization_mapping": {**modes, **affine},
         steps: policy.num_steps,
+        **({"use_relative_actions": False} if "use_relative_actions" in raw else {}),
     }
 
 

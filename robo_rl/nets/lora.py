@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
 
 _LAYER, _ADAPTER = ".base_layer.", ".lora_"
 
@@ -49,18 +50,16 @@ def add_adapters(module: nn.Module, cfg: LoraConfig, where: str) -> None:
         lora_alpha=cfg.alpha,
         target_modules=list(cfg.targets),
     )
-    names = {
-        name.rpartition(".")[2]
-        for name, layer in module.named_modules()
-        if isinstance(layer, nn.Linear)
-    }
-    if not names & set(cfg.targets):
-        raise ConfigError(
-            "no linear layer has such a name",
-            where=f"{where}.targets",
-            expected=", ".join(sorted(names)),
-            found=", ".join(cfg.targets),
-        )
+    layers = [name for name, each in module.named_modules() if isinstance(each, nn.Linear)]
+    for target in cfg.targets:
+        if not any(f".{name}".endswith(f".{target}") for name in layers):
+            ends = {name.rpartition(".")[2] for name in layers}
+            raise ConfigError(
+                "no linear layer has such a name",
+                where=f"{where}.targets",
+                found=target,
+                hint=did_you_mean(target, ends),
+            )
     peft.inject_adapter_in_model(settings, module)
     for layer in module.children():
         if isinstance(layer, nn.Linear):

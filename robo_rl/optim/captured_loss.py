@@ -52,11 +52,12 @@ class CapturedLoss(Generic[_Loss]):
     def __init__(self, module: nn.Module, loss: Callable[[Tensor], _Loss]) -> None:
         self._params = [param for param in module.parameters() if param.requires_grad]
         self._loss, self._graphs = loss, dict[int, _LossGraph[_Loss]]()
-        self._stream = torch.cuda.Stream()
+        self._device = next(module.parameters()).device
+        self._stream = torch.cuda.Stream(self._device)
 
     def __call__(self, pick: Tensor) -> _Loss:
         """Return the loss and its metrics of rows (R,); the next call overwrites the metrics."""
-        outer = torch.cuda.current_stream()
+        outer = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(outer)
         with torch.cuda.stream(self._stream):
             if len(pick) not in self._graphs:

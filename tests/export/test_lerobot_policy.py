@@ -88,8 +88,8 @@ def test_a_policy_that_begins_with_what_is_written_acts_alike(kind: str, tmp_pat
     config = json.loads((out / "config.json").read_text())
     assert list(config["input_features"]) == [
         "observation.state",
-        "observation.images.front",
-        "observation.images.wrist",
+        "observation.images.front_rgb",
+        "observation.images.wrist_rgb",
     ]
     assert config["output_features"]["action"]["shape"] == [WIDTH]
 
@@ -109,6 +109,10 @@ def test_policies_that_lerobot_lacks_are_refused(tmp_path: Path):
         write_lerobot_policy(policy_like("pi05"), FOLDERS / "pi05", tmp_path / "out")
     with pytest.raises(ConfigError, match=r"policy.net.name.*lerobot-policy"):
         write_lerobot_policy(policy_like("smolvla"), FOLDERS / "pi0", tmp_path / "out")
+    kept = policy_like("smolvla")
+    kept.cfg = kept.cfg.model_copy(update={"finetune_steps": 1})
+    with pytest.raises(ConfigError, match=r"policy.finetune_steps.*found 2 kept"):
+        write_lerobot_policy(kept, FOLDERS / "smolvla", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -150,8 +154,8 @@ def test_lerobot_loads_it_and_acts_alike(tmp_path: Path):
     words = obs["instruction"][:, 0]
     case = {
         "observation.state": torch.cat([obs["arm"], obs["hand"]], dim=-1)[:, 0],
-        "observation.images.front": obs["front_rgb"][:, 0] / 255.0,
-        "observation.images.wrist": obs["wrist_rgb"][:, 0] / 255.0,
+        "observation.images.front_rgb": obs["front_rgb"][:, 0] / 255.0,
+        "observation.images.wrist_rgb": obs["wrist_rgb"][:, 0] / 255.0,
         "observation.language.tokens": words.clamp(min=0),
         "observation.language.attention_mask": (words >= 0).to(torch.uint8),
         "noise": noise,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from small_vla import ACT, KINDS, OBS, observations, small_vla_policy
+from small_vla import ACT, KINDS, OBS, observations, small_vla_policy, vla_settings
 from torch import nn
 
 from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import Normalizer
+from robo_rl.export.onnx import export_policy
+from robo_rl.export.split import export_split
 from robo_rl.nets.lora import LoraConfig, add_adapters, base_weights, merge_adapters
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.base import DenoisingPolicy
@@ -108,5 +111,30 @@ def test_a_rank_scales_as_the_paper_says():
 
 
 def test_layers_that_do_not_exist_are_refused():
-    with pytest.raises(ConfigError, match=r"policy.encoder.lora.targets.*q_proj.*found query"):
-        adapted("pi0", targets=["query"])
+    with pytest.raises(ConfigError, match=r"encoder.lora.targets.*found v_porj.*'v_proj'"):
+        adapted("pi0", targets=["q_proj", "v_porj"])
+    assert adapted("pi0", targets=["self_attn.q_proj"])
+
+
+def test_a_backbone_that_is_frozen_has_no_adapters():
+    settings = vla_settings("smolvla")
+    settings["encoder"] |= {"freeze_vlm": True, "lora": {}}
+    with pytest.raises(ValueError, match="freeze_vlm: with lora"):
+        component("policies").make(settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("split", [False, True])
+def test_exports_hold_no_adapter_and_act_alike(split: bool, tmp_path: Path):
+    policy = moved(adapted("pi0")).eval()
+    settings = policy.cfg.model_dump(mode="json")
+    for part in ("encoder", "net"):
+        settings[part]["gradient_checkpointing"] = True
+    made = component("policies").make({"name": "flow", **settings})
+    other = made.build(OBS, ACT, Normalizer.identity(OBS, ACT)).eval()
+    other.load_state_dict(policy.state_dict())
+    if split:  # tried on several batches, beside the policy
+        graphs = list(export_split(other, tmp_path).values())
+    else:
+        graphs = [export_policy(other, tmp_path / "policy.onnx").read_bytes()]
+    assert not any(b"lora_" in graph for graph in graphs)

@@ -7,9 +7,9 @@ that the weights came from.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.core.errors import SpecError
@@ -46,6 +46,14 @@ class VlaEncoder(ObsEncoder):
         """Images in the order in which the model reads them; empty for that of the observation."""
         freeze_vlm: bool = Field(default=False)
         """Whether the backbone keeps its weights; the projection of the state is trained."""
+
+        @model_validator(mode="after")
+        def _adapters_are_trained(self) -> Self:
+            if self.lora is not None and self.freeze_vlm:
+                raise ValueError(
+                    "freeze_vlm: with lora the backbone keeps its weights; leave it out"
+                )
+            return self
 
     reads_images: ClassVar[bool] = True
     reads_words: ClassVar[bool] = True

@@ -20,6 +20,7 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.nets.vla.lerobot.pretrained import (
+    check_absolute,
     check_folder,
     folder_normalizer,
     load_folder,
@@ -89,6 +90,10 @@ class CloneBehaviour(Stage):
         def _statistics_of_a_folder(self) -> Self:
             if self.pretrained_statistics and not self.pretrained:
                 raise ValueError("pretrained_statistics: pretrained names no folder")
+            if self.pretrained_statistics and (self.normalization or self.num_reset_samples):
+                raise ValueError(
+                    "pretrained_statistics: leave out normalization and num_reset_samples"
+                )
             return self
 
     needs: ClassVar = ("dataset",)
@@ -117,6 +122,7 @@ class CloneBehaviour(Stage):
             check_folder(policy, Path(cfg.pretrained).absolute())
         if cfg.pretrained_statistics:
             read_scales(Path(cfg.pretrained).absolute())
+            check_absolute(experiment.policy.cfg.relative_to)
 
     def run(self, context: Context) -> Report:
         """Train the remaining steps, evaluate, and save the policy.
@@ -126,7 +132,7 @@ class CloneBehaviour(Stage):
         """
         store = context.dataset()
         component = context.experiment.policy
-        component.cls.check_obs(component.cfg, store.obs_spec)  # before the data is read
+        read = component.cls.check_obs(component.cfg, store.obs_spec)  # before the data is read
         data = WindowDataset(
             store,
             obs_horizon=component.cfg.obs_horizon,
@@ -139,7 +145,6 @@ class CloneBehaviour(Stage):
         outside = warn_limit_violations(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
         if self.cfg.pretrained_statistics:
-            read = component.cls.check_obs(component.cfg, store.obs_spec)
             normalizer = folder_normalizer(normalizer, read, Path(self.cfg.pretrained).absolute())
         policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
         if self.cfg.pretrained:

@@ -48,6 +48,7 @@ class LeRobotVlaConfig(BaseModel):
     num_inference_steps: int | None = None
     image_resolution: tuple[int, int] | None = None
     resize_imgs_with_padding: tuple[int, int] | None = None
+    normalization_mapping: dict[str, str]
     vlm_model_name: str = ""
     paligemma_variant: str = ""
     action_expert_variant: str = ""

@@ -67,6 +67,21 @@ def load_folder(net: Any, folder: Path) -> None:
             weight.copy_(found[name])
 
 
+def check_absolute(relative_to: str) -> None:
+    """Check that a policy's actions are absolute, as LeRobot's statistics are.
+
+    Raises:
+        ConfigError: They are relative to an observation.
+    """
+    if relative_to:
+        raise ConfigError(
+            "statistics of absolute actions do not fit relative ones",
+            where="policy.relative_to",
+            expected="no observation",
+            found=relative_to,
+        )
+
+
 def folder_normalizer(normalizer: Normalizer, policy_spec: ObsSpec, folder: Path) -> Normalizer:
     """Return a normaliser with the maps of a folder for what a policy reads and does.
 
@@ -80,13 +95,7 @@ def folder_normalizer(normalizer: Normalizer, policy_spec: ObsSpec, folder: Path
         CheckpointError: See ``read_scales``.
         SpecError: States or actions have other widths.
     """
-    if normalizer.relative_to:
-        raise ConfigError(
-            "statistics of absolute actions do not fit relative ones",
-            where="policy.relative_to",
-            expected="no observation",
-            found=normalizer.relative_to,
-        )
+    check_absolute(normalizer.relative_to)
     scales = read_scales(folder)
     affines = {key: normalizer.affine(key) for key in normalizer.modes}
     parts = {STATE: [f"obs.{name}" for name in policy_spec.vector_names], ACTION: ["act"]}

@@ -55,11 +55,11 @@ def read_scales(folder: Path) -> dict[str, Scale]:
     """
     path = folder / f"{BEFORE}.json"
     steps = read_json(path).get("steps")
-    named = {step.get("registry_name"): step for step in _mappings(steps)}
+    named = {str(step.get("registry_name")): step for step in _mappings(steps)}
     _demand_absolute(path, named)
     step = named.get("normalizer_processor")
     if step is None:
-        found = ", ".join(map(str, named)) or "none"
+        found = ", ".join(named) or "none"
         raise ConfigError(
             "has no step that normalises", where=path, expected="normalizer_processor", found=found
         )
@@ -144,7 +144,7 @@ def _step(name: str, config: Any) -> dict[str, Any]:
 
 
 def _scale(path: Path, key: str, mode: Any, weights: Mapping[str, Tensor]) -> Scale:
-    ours, names = MODES.get(mode, ("", ("", "")))
+    ours, names = MODES.get(str(mode), ("", ("", "")))
     if not ours:
         raise ConfigError(
             "is a mode that is not read",
@@ -158,11 +158,18 @@ def _scale(path: Path, key: str, mode: Any, weights: Mapping[str, Tensor]) -> Sc
             "has no such statistic", where=path, expected=missing[0], found=", ".join(weights)
         )
     first, second = (weights[f"{key}.{name}"].float().flatten() for name in names)
-    middle = first if ours == "standard" else (second + first) / 2
-    scale = second if ours == "standard" else (second - first) / 2
-    if first.shape != second.shape or not bool((middle.isfinite() & (scale >= 0)).all()):
-        raise ConfigError("has statistics that are none", where=path, found=key)
-    return Scale(ours, middle, torch.where(scale > 0, scale, 1.0))
+    standard = ours == "standard"
+    if first.shape == second.shape:
+        scale = second if standard else (second - first) / 2
+        if bool((first.isfinite() & scale.isfinite() & (scale >= 0)).all()):
+            scale = torch.where(scale > 0, scale, 1.0)  # LeRobot maps a constant to −1, or to 0
+            return Scale(ours, first if standard else first + scale, scale)
+    raise ConfigError(
+        "has statistics that are none",
+        where=f"{path} {key}",
+        expected=f"finite {names[0]} and {names[1]} of one length",
+        found=f"{list(first.shape)} and {list(second.shape)}",
+    )
 
 
 def _statistics(mode: str, scale: Scale) -> dict[str, Tensor]:
@@ -173,7 +180,7 @@ def _statistics(mode: str, scale: Scale) -> dict[str, Tensor]:
     return dict(zip(names, values, strict=True))
 
 
-def _demand_absolute(path: Path, steps: Mapping[Any, Mapping[str, Any]]) -> None:
+def _demand_absolute(path: Path, steps: Mapping[str, Mapping[str, Any]]) -> None:
     step = steps.get("relative_actions_processor", {})
     if _mapping(step.get("config")).get("enabled"):
         raise ConfigError(

@@ -75,6 +75,20 @@ def test_a_policys_items_one_after_the_other_are_lerobots_state():
     assert Normalizer.from_meta(made.to_meta()).stats_hash == made.stats_hash
 
 
+@pytest.mark.parametrize("mode", ["MIN_MAX", "MEAN_STD"])
+def test_an_element_that_does_not_vary_is_commanded_as_by_lerobot(mode: str, tmp_path: Path):
+    """A range without width is mapped to −1, a mean without deviation to 0."""
+    shutil.copytree(MADE / "smolvla", tmp_path / "p")
+    modes = {"STATE": mode, "ACTION": mode}
+    rewritten(tmp_path / "p", lambda w: w["steps"][-1]["config"].update(norm_map=modes))
+    (file,) = (tmp_path / "p").glob("policy_preprocessor*.safetensors")
+    constant = {f"action.{name}": torch.full((6,), 0.3) for name in ("min", "max", "mean")}
+    save_file({**load_file(file), **constant, "action.std": torch.zeros(6)}, file)
+    scale = read_scales(tmp_path / "p")[ACTION]
+    network = -1.0 if mode == "MIN_MAX" else 0.0
+    torch.testing.assert_close(network * scale.scale + scale.shift, torch.full((6,), 0.3))
+
+
 def test_another_width_is_refused():
     spec = ObsSpec(items={"arm": TensorSpec(shape=(4,))})
     with pytest.raises(SpecError, match=r"observation.state.*expected 4.*found 6"):
@@ -94,6 +108,11 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 def spoilt(folder: Path) -> None:
     (file,) = folder.glob("policy_preprocessor*.safetensors")
     save_file({**load_file(file), "action.std": torch.full((6,), torch.nan)}, file)
+
+
+def lengthened(folder: Path) -> None:
+    (file,) = folder.glob("policy_preprocessor*.safetensors")
+    save_file({**load_file(file), "action.std": torch.ones(5)}, file)
 
 
 def emptied(folder: Path) -> None:
@@ -126,7 +145,18 @@ def emptied(folder: Path) -> None:
         ),
         (lambda f: [x.unlink() for x in f.glob("policy_pre*.safetensors")], "cannot be read"),
         (emptied, "has no such statistic.*observation.state.mean"),
-        (spoilt, "statistics that are none.*action"),
+        (spoilt, "action.*statistics that are none"),
+        (lambda f: lengthened(f), "action.*statistics that are none.*found .6. and .5."),
+        (
+            lambda f: rewritten(
+                f, lambda w: w["steps"][-1]["config"].update(norm_map={"STATE": []})
+            ),
+            "norm_map STATE.*found",
+        ),
+        (
+            lambda f: rewritten(f, lambda w: w["steps"][-1].update(registry_name=[1])),
+            "no step that normalises",
+        ),
     ],
 )
 def test_processors_that_are_not_read_are_refused(change: Any, told: str, tmp_path: Path):
