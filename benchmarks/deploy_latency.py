@@ -4,12 +4,16 @@
 leaves the machine. Episodes run one after the other. ``success`` is the success rate of the
 deployed policy, including the limits and delays of a deployment, with its 95 % interval. The
 success rate at export is reported beside it. A bundle that sees has the robot's cameras on.
-``latency`` is the time from the arrival of the oldest reading to the command. Then the node holds
-the robot still for ``--minutes`` and counts missed periods.
+``latency`` is the time from the arrival of the oldest reading to the command, ``query_ms`` that of
+the policy's graph, both p50 and p99. With ``prefix.period_s`` among the settings, a bundle of two
+graphs also has ``refresh_ms``, of the graph of images and words. Then the node holds the robot
+still for ``--minutes`` and counts missed periods.
 
 Run it on an otherwise idle machine. The default bundle is the demo's.
 
     python benchmarks/deploy_latency.py [BUNDLE] [--json FILE] [--episodes 100] [--minutes 10]
+        [--settings deploy/panda_coloured_table] [--simulated deploy/sim_coloured_table]
+        [KEY=VALUE …]
 """
 
 from __future__ import annotations
@@ -55,7 +59,11 @@ def main() -> None:
         "--domain",
         str(args.domain),
         f"sensor_delay.latency_s={args.latency}",
-        f"cameras.names=[{', '.join(seen)}]",
+        *(
+            ["--settings", args.simulated]
+            if args.simulated
+            else [f"cameras.names=[{', '.join(seen)}]"]
+        ),
     ]
     robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
     overrides = [
@@ -63,13 +71,15 @@ def main() -> None:
         "lifecycle.ramp_s=0.1",
         "lifecycle.final_hold_s=0.3",
         *(["cameras.frozen_timeout_s=0"] if seen else []),
+        *args.overrides,
     ]
-    settings = read_settings("", contract, overrides)
+    settings = read_settings(args.settings, contract, overrides)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))
     loop = threading.Thread(target=node.run, daemon=True)
     loop.start()
     try:
         found = episodes(node, args.episodes)
+        graphs = _graphs(node)
         idle = {} if not args.minutes else still(node, 60.0 * args.minutes)
     finally:
         node.stop()
@@ -83,6 +93,8 @@ def main() -> None:
         "exported": bundle.manifest.closed_loop.success,
         "latency_ms": [1e3 * value for value in node.health.latency_s],
         "tick_ms": [1e3 * value for value in node.health.tick_s],
+        **graphs,
+        "settings": args.overrides,
         "missed": node.health.missed,
         "ticks": node.health.ticks,
         "still": idle,
@@ -91,6 +103,15 @@ def main() -> None:
     print(json.dumps(results, indent=2))
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def _graphs(node: Node) -> dict[str, list[float]]:
+    """Return p50 and p99 of the graphs in ms."""
+    prefix = node.runtime.parts.prefix
+    times = {"query_ms": node.inference.percentiles()}
+    if prefix is not None:
+        times["refresh_ms"] = prefix.refreshes.percentiles()
+    return {name: [1e3 * value for value in pair] for name, pair in times.items()}
 
 
 def episodes(node: Node, number: int) -> list[bool]:
@@ -159,7 +180,10 @@ def _until(told: queue.SimpleQueue[dict[str, Any]], *, over: bool) -> dict[str, 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("bundle", type=Path, nargs="?", default=DEMO)
+    parser.add_argument("overrides", nargs="*", help="settings of the node")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--settings", default="", help="of the node, as of deploy")
+    parser.add_argument("--simulated", default="", help="settings of the simulated robot")
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=10.0, help="of counting missed periods")
     parser.add_argument("--latency", type=float, default=0.0, help="on every reading, in s")

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
-from robo_rl.config.differences import differences
+from robo_rl.config.differences import UNSET, differences
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import DataError
@@ -82,7 +82,13 @@ def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) ->
     """Check that the policy has the settings that the experiment states."""
     wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
     found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
-    if first := next(differences(wanted, found, ("policy",)), None):
-        hint = f"set {first.key}={first.other}; how to explore is said by online.exploration"
-        problem = f"{first.key} is another"
-        raise DataError(problem, where=where, expected=first.one, found=first.other, hint=hint)
+    if others := list(differences(wanted, found, ("policy",))):
+        there = [each for each in others if each.other is not UNSET]
+        settings = " ".join(f"{each.key}={each.other}" for each in there)
+        raise DataError(
+            f"has another {', '.join(each.key for each in others)}",
+            where=where,
+            expected=", ".join(str(each.one) for each in others),
+            found=", ".join(str(each.other) for each in others),
+            hint=f"set {settings}; how to explore is said by online.exploration",
+        )

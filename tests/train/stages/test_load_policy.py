@@ -63,10 +63,17 @@ def test_the_gate_of_the_stage_that_made_it_comes_along(made: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"policy": {**EXPERIMENT["policy"], "horizon": 8}}, r"policy\.horizon is another.*8.*4"),
+        (
+            {"policy": {**EXPERIMENT["policy"], "horizon": 8}},
+            r"another policy\.horizon; expected 8, found 4",
+        ),
+        (
+            {"policy": {**EXPERIMENT["policy"], "horizon": 8, "num_steps": 7}},
+            r"(?s)policy\.horizon.*policy\.num_steps.*set policy\.horizon=4 policy\.num_steps=",
+        ),
         (
             {"policy": {**EXPERIMENT["policy"], "sampler": "flow_sde"}},
-            r"policy\.sampler\..*another",
+            r"another policy\.sampler\.name.*set policy\.sampler\.name=flow_noise",
         ),
         ({"task": {**EXPERIMENT["task"], "robot": "so101"}}, "other arrays than the env has"),
     ],
