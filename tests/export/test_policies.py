@@ -56,7 +56,7 @@ def test_graph_that_inpaints_equals_policy(sampler: str, net: str, tmp_path: Pat
     assert inpaint_parity(policy, session, obs, generator).max_abs < 1e-4
 
 
-@pytest.mark.parametrize("inpaint", [False, True])
+@pytest.mark.parametrize("inpaint", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_graph_adds_what_actions_are_relative_to(inpaint: bool, tmp_path: Path) -> None:
     policy = make_policy("flow_noise", 2, obs_horizon=2, horizon=4, relative_to="goal").float()
     graph = export_policy(policy, tmp_path / "policy.onnx", inpaint=inpaint).read_bytes()

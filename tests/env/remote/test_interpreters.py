@@ -52,6 +52,7 @@ def test_one_is_made_once_and_anew_when_its_recipe_changes(home: Path, recipe):
     assert find_interpreter("toy") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
@@ -70,6 +71,7 @@ def test_what_fails_is_named_and_counts_as_not_made(home: Path, recipe, fields, 
     assert find_interpreter("toy") is None
 
 
+@pytest.mark.slow
 def test_the_shim_of_a_python_that_is_not_there_is_not_taken(
     home: Path, recipe, monkeypatch: pytest.MonkeyPatch
 ):

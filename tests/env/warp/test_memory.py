@@ -41,6 +41,7 @@ def model(cart):
     return mujoco.MjModel.from_xml_string(cart.scene)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_the_estimate_is_above_what_worlds_take_and_of_its_size(cart, model):
     done = subprocess.run(

@@ -129,6 +129,7 @@ def test_a_hand_is_brought_to_rest_and_its_gripper_with_it(tmp_path: Path):
         deployment.close()
 
 
+@pytest.mark.slow
 def test_one_that_was_stopped_does_not_come_back(deployment: Deployment):
     deployment.robot.wait(30)
     fault_s = time.monotonic()

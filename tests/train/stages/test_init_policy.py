@@ -124,6 +124,7 @@ def outcome(stage: Path) -> tuple[list[dict[str, Any]], str]:
     return rows, hashlib.sha256(weights).hexdigest()
 
 
+@pytest.mark.slow
 def test_off_policy_learning_goes_on_after_a_kill(runner: Runner, config: Path, tmp_path: Path):
     """Replay, critics, temperature and the statistics of observations are as they were."""
     words = {name: ("run", config, "--out", tmp_path / name) for name in ("whole", "killed")}

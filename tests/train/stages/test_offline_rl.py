@@ -51,6 +51,7 @@ def tensors(folder: Path, stage: str) -> bytes:
     return (folder / "runs" / "tiny" / stage / "policy" / "tensors.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_margin_that_nothing_reaches_hands_on_the_policy_before(runner: Runner, tmp_path: Path):
     found = run(runner, tmp_path, margin=1e6)
     assert found["status"] == "passed"

@@ -194,6 +194,7 @@ def test_a_noise_that_breaks_the_policy_is_told_on_the_way(tmp_path: Path, capsy
     assert told == [True, False]
 
 
+@pytest.mark.slow
 def test_simulated_rows_are_weighed_beside_those_of_the_dataset(tmp_path: Path):
     algo = {
         "name": "td3",
