@@ -19,13 +19,6 @@ from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import Stats
 from robo_rl.env.mujoco.sim_env import SimEnv
-from robo_rl.nets.vla.lerobot.pretrained import (
-    check_absolute,
-    check_folder,
-    folder_normalizer,
-    load_folder,
-)
-from robo_rl.nets.vla.lerobot.processors import read_scales
 from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
@@ -36,6 +29,7 @@ from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.stages.first_weights import first_weights
 from robo_rl.train.stages.video import record_video
 
 LOG_EVERY = 100
@@ -66,9 +60,10 @@ class CloneBehaviour(Stage):
         omitted: ClassVar = ("pretrained", "pretrained_statistics")
 
         pretrained: str = ""
-        """LeRobot folder of a SmolVLA, π0 or π0.5 whose weights are the first; empty for random."""
+        """Policy of another run, or LeRobot folder of a SmolVLA, π0 or π0.5, whose weights are the
+        first; empty for random ones."""
         pretrained_statistics: bool = False
-        """Whether that folder's statistics normalise states and actions, not those of the data."""
+        """Whether its statistics normalise states and actions, and not those of the data."""
         num_reset_samples: int = Field(default=0, ge=0)
         """Start states that widen the normalisation range of observations."""
         steps: int = Field(default=4000, ge=1)
@@ -116,13 +111,12 @@ class CloneBehaviour(Stage):
 
         Raises:
             ConfigError: It has others, or the folder has no config of a policy.
+            CheckpointError: The policy of another run is missing or damaged.
+            DataError: The policy of another run has other settings.
         """
         if cfg.pretrained:
-            policy = experiment.model_dump(mode="json", include={"policy"})["policy"]
-            check_folder(policy, Path(cfg.pretrained).absolute())
-        if cfg.pretrained_statistics:
-            read_scales(Path(cfg.pretrained).absolute())
-            check_absolute(experiment.policy.cfg.relative_to)
+            first = first_weights(cfg.pretrained)
+            first.check(experiment, statistics=cfg.pretrained_statistics)
 
     def run(self, context: Context) -> Report:
         """Train the remaining steps, evaluate, and save the policy.
@@ -145,10 +139,11 @@ class CloneBehaviour(Stage):
         outside = warn_limit_violations(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
         if self.cfg.pretrained_statistics:
-            normalizer = folder_normalizer(normalizer, read, Path(self.cfg.pretrained).absolute())
+            first = first_weights(self.cfg.pretrained)
+            normalizer = first.normalizer(normalizer, read, store.act_spec)
         policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
         if self.cfg.pretrained:
-            load_folder(policy.net, Path(self.cfg.pretrained).absolute())
+            first_weights(self.cfg.pretrained).load_into(policy)
         trainer = SupervisedTrainer(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module

@@ -6,15 +6,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
-from robo_rl.config.differences import UNSET, differences
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
-from robo_rl.core.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage, find_policy
+from robo_rl.train.stages.first_weights import demand_same_settings
 
 
 class LoadPolicy(Stage):
@@ -56,7 +55,7 @@ class LoadPolicy(Stage):
         """
         place, made = find_policy(Path(self.cfg.path).absolute())
         policy = load_policy(place)
-        _demand_same_kind(place, policy, context)
+        demand_same_settings(place, policy, context.experiment)
         with closing(context.experiment.make_env(1)) as env:
             check_same_specs(place, policy.env_spec, policy.act_spec, env)
         kept = save_policy(context.directory / "policy", policy)
@@ -76,19 +75,3 @@ class LoadPolicy(Stage):
 def _taken_up(gate: Gate | None) -> Gate | None:
     """Return the gate with its waiver and without a setting to raise, since this stage has none."""
     return gate and gate.model_copy(update={"setting": None})
-
-
-def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) -> None:
-    """Check that the policy has the settings that the experiment states."""
-    wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
-    found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
-    if others := list(differences(wanted, found, ("policy",))):
-        there = [each for each in others if each.other is not UNSET]
-        settings = " ".join(f"{each.key}={each.other}" for each in there)
-        raise DataError(
-            f"has another {', '.join(each.key for each in others)}",
-            where=where,
-            expected=", ".join(str(each.one) for each in others),
-            found=", ".join(str(each.other) for each in others),
-            hint=f"set {settings}; how to explore is said by online.exploration",
-        )
