@@ -101,7 +101,7 @@ def test_the_command_writes_a_folder_once(tmp_path: Path, capsys: pytest.Capture
     assert main(command) == 0
     assert capsys.readouterr().out == f"written: {out}\n"
     assert main(command) == 2
-    assert "which exists" in capsys.readouterr().err
+    assert "a path where nothing is" in capsys.readouterr().err
 
 
 def test_policies_that_lerobot_lacks_are_refused(tmp_path: Path):

@@ -117,6 +117,9 @@ def test_the_printed_settings_are_those_of_the_folder(
     text, file = capsys.readouterr().out, tmp_path / "pi0.yaml"
     assert main(["lerobot-policy", str(FOLDERS / "pi0"), "--out", str(file)]) == 0
     assert file.read_text() == text
+    assert capsys.readouterr().out == f"written: {file}\n"
+    assert main(["lerobot-policy", str(FOLDERS / "pi0"), "--out", str(tmp_path)]) == 2
+    assert "a path where nothing is" in capsys.readouterr().err
     printed = yaml.safe_load(text)["policy"]
     check_folder(printed, FOLDERS / "pi0")
     component("policies").make(printed)
