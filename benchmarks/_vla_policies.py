@@ -65,7 +65,7 @@ TRAININGS = {
     "all": Training({}, {}, {}),
     "expert": Training({}, {}, {"freeze_encoder": True}),
     "lora": Training(_LORA, _LORA, {}),
-    "lora, checkpoints": Training(
+    "lora_checkpoints": Training(
         {**_LORA, "gradient_checkpointing": True}, {**_LORA, "gradient_checkpointing": True}, {}
     ),
 }

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from robo_rl.bundle.bundle import Bundle
+from robo_rl.core.errors import RoboRlError
 from robo_rl.stats.intervals import wilson
 from robo_rl_sim2real.cli.deploy import read_settings
 from robo_rl_sim2real.core.lifecycle_states import State
@@ -192,4 +193,8 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except RoboRlError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

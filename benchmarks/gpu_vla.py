@@ -2,7 +2,7 @@
 
 ``all`` trains every weight, ``expert`` keeps the encoder and encodes each observation once an
 update, ``lora`` trains adapters of rank 16 in backbone and expert beside their projections, and
-``checkpoints`` computes layers again in the backward pass. Weights and decisions are random
+``lora_checkpoints`` computes layers again in the backward pass. Weights and decisions are random
 (``_vla_policies``, ``_ppo_updates``).
 
 ``--estimate`` needs neither a GPU nor memory: networks are on torch's meta device. It counts the
@@ -17,7 +17,7 @@ times a chain whose prefix is encoded once beside one whose prefix is encoded in
         [--trainings all expert lora] [--precisions fp32 bf16] [--device cuda]
     python benchmarks/gpu_vla.py --estimate
 
-Without a GPU it ends with status 2; ``--device cpu --model mini_vla`` measures the small policy.
+Without a GPU it ends with status 2; ``--device cpu`` measures the small policy ``mini_vla``.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from robo_rl.optim.precision import Precision, autocast  # noqa: E402
 RATIOS = {"single_step": "flow_sde", "joint": "flow_noise"}
 """Ratio → the sampler of its published method."""
 MINIBATCHES = 4
-CHAINS = {"decision": 1, "decisions": 16}
-"""Label → rows of a chain that is timed."""
+CHAINS = 1, 16
+"""Rows of the chains that are timed."""
 GIB = 2.0**30
 
 
@@ -69,7 +69,7 @@ def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return
     device = demanded(args.device)
     for precision in args.precisions:
-        yield {"precision": precision, **chains(model, precision, device, args.repeats)}
+        yield from chains(model, precision, device, args.repeats)
         for name in args.trainings:
             for ratio in RATIOS:
                 found = update(args, name, ratio, precision, device)
@@ -103,13 +103,13 @@ def update(
 @torch.no_grad()
 def chains(
     model: Model, precision: str, device: torch.device, repeats: int
-) -> dict[str, dict[str, float]]:
+) -> list[dict[str, Any]]:
     """Return ms of the encoder, of a chain, and of one that encodes in every step, by rows."""
     setting = _setting(model, "single_step", precision, device)._replace(**_trained(model, "all"))
     policy = make_policy(setting).eval()
     generator = torch.Generator(device).manual_seed(0)
-    found = dict[str, dict[str, float]]()
-    for label, number in CHAINS.items():
+    found = list[dict[str, Any]]()
+    for number in CHAINS:
         obs = observation(setting._replace(num_envs=number), generator)
         noise = torch.randn(number, model.horizon, ACT.size, generator=generator, device=device)
 
@@ -127,7 +127,8 @@ def chains(
         with autocast(Precision(precision), policy):
             sides = {"encode_ms": encoded, "cached_ms": cached, "recomputed_ms": again}
             times = {side: milliseconds(run, device, 5 * repeats) for side, run in sides.items()}
-        found[label] = {**times, "ratio": times["recomputed_ms"] / times["cached_ms"]}
+        ratio = times["recomputed_ms"] / times["cached_ms"]
+        found.append({"precision": precision, "chains": number, **times, "ratio": ratio})
     return found
 
 
@@ -159,24 +160,32 @@ def _peak(device: torch.device) -> float | None:
 
 
 def _shown(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _shown(each) for name, each in value.items()}  # pyright: ignore
     return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file, row by row")
-    parser.add_argument("--model", choices=sorted(MODELS), default="smolvla")
+    parser.add_argument("--model", choices=sorted(MODELS), help="on a CPU mini_vla, else smolvla")
     parser.add_argument("--estimate", action="store_true", help="count on the meta device")
     parser.add_argument("--trainings", nargs="+", default=None, choices=list(TRAININGS))
-    parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"])
-    parser.add_argument("--minibatch", type=int, default=16, help="decisions of a minibatch")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--precisions", nargs="+", default=["fp32", "bf16"], choices=[p.value for p in Precision]
+    )
+    parser.add_argument("--minibatch", type=_positive, default=16, help="decisions of a minibatch")
+    parser.add_argument("--repeats", type=_positive, default=3)
     parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
     args = parser.parse_args()
+    small = args.device == "cpu" and not args.estimate
+    args.model = args.model or ("mini_vla" if small else "smolvla")
     args.trainings = args.trainings or trainings(args.model)
     return args
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
 
 
 if __name__ == "__main__":

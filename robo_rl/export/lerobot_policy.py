@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from robo_rl.core.atomic_files import staged_directory, write_file
 from robo_rl.core.errors import CheckpointError, ConfigError
 from robo_rl.core.images import channels_first
-from robo_rl.data.lerobot.exporter import IMAGES
+from robo_rl.data.lerobot.info import ACTION, IMAGES, STATE
 from robo_rl.nets.lora import merge_adapters
 from robo_rl.nets.vla.lerobot.config import EXPERT, VLM, Described, read_config
 from robo_rl.nets.vla.lerobot.folder import write_networks
 from robo_rl.nets.vla.lerobot.pretrained import check_folder
 from robo_rl.nets.vla.lerobot.processors import (
-    ACTION,
     MODES,
-    STATE,
     TYPES,
     Scale,
     write_processors,
@@ -70,39 +68,27 @@ def write_lerobot_policy(policy: DenoisingPolicy, like: Path, out: Path) -> None
 def _demand_theirs(policy: DenoisingPolicy, described: Described) -> None:
     kind, tokens = described.config.type, described.config.tokenizer_max_length
     (text,) = (policy.obs_spec.items[name] for name in policy.obs_spec.word_names)
-    frozen = policy.num_steps - policy.num_trained
-    problems = {
-        "policy.finetune_steps": ("no step kept as it was cloned", _none_of(frozen, "kept")),
-        "env.text_encoder": (f"at most {tokens} tokens", _at_most(tokens, text.shape[0])),
-        "policy.prediction_type": ("vel", getattr(policy.cfg, "prediction_type", "none")),
-        "policy.relative_to": ("no observation", policy.cfg.relative_to or "no observation"),
-        "policy.obs_horizon": (1, policy.obs_horizon),
-        "policy.net.name": ("smolvla or pi0", "pi05" if kind == "pi05" else "smolvla or pi0"),
-    }
-    for where, (expected, found) in problems.items():
-        if expected != found:
+    kept, length = policy.num_steps - policy.num_trained, text.shape[0]
+    prediction = getattr(policy.cfg, "prediction_type", "none")
+    for fits, where, expected, found in (
+        (kind != "pi05", "policy.net.name", "smolvla or pi0, whose prompt has no state", kind),
+        (not kept, "policy.finetune_steps", 0, f"{kept} steps kept as they were cloned"),
+        (length <= tokens, "env.text_encoder", f"at most {tokens} tokens", length),
+        (prediction == "vel", "policy.prediction_type", "vel", prediction),
+        (not policy.cfg.relative_to, "policy.relative_to", "none", policy.cfg.relative_to),
+        (policy.obs_horizon == 1, "policy.obs_horizon", 1, policy.obs_horizon),
+    ):
+        if not fits:
             raise ConfigError(
-                "LeRobot has no such policy", where=where, expected=expected, found=found
+                "is not written for LeRobot", where=where, expected=expected, found=found
             )
 
 
 def _weights(policy: DenoisingPolicy) -> dict[str, Tensor]:
     net: Any = copy.deepcopy(policy.net)
     merge_adapters(net)
-    parts = {"prefix.": net.encoder.prefix, "expert.": net.expert}
-    return {begin + name: w for begin, part in parts.items() for name, w in _state(part)}
-
-
-def _state(part: torch.nn.Module) -> list[tuple[str, Tensor]]:
-    return list(part.state_dict().items())
-
-
-def _none_of(number: int, what: str) -> str:
-    return f"{number} {what}" if number else "no step kept as it was cloned"
-
-
-def _at_most(bound: int, number: int) -> str:
-    return f"at most {bound} tokens" if number <= bound else f"{number} tokens"
+    parts: dict[str, nn.Module] = {"prefix.": net.encoder.prefix, "expert.": net.expert}
+    return {begin + k: w for begin, part in parts.items() for k, w in part.state_dict().items()}
 
 
 def _config(policy: DenoisingPolicy, described: Described) -> dict[str, Any]:

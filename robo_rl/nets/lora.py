@@ -45,11 +45,8 @@ def add_adapters(module: nn.Module, cfg: LoraConfig, where: str) -> None:
     """
     import peft
 
-    settings = peft.LoraConfig(
-        r=cfg.rank,
-        lora_alpha=cfg.alpha,
-        target_modules=list(cfg.targets),
-    )
+    targets = list(cfg.targets)
+    settings = peft.LoraConfig(r=cfg.rank, lora_alpha=cfg.alpha, target_modules=targets)
     layers = [name for name, each in module.named_modules() if isinstance(each, nn.Linear)]
     for target in cfg.targets:
         if not any(f".{name}".endswith(f".{target}") for name in layers):

@@ -105,13 +105,13 @@ def test_the_command_writes_a_folder_once(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_policies_that_lerobot_lacks_are_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match="expected smolvla or pi0, found pi05"):
+    with pytest.raises(ConfigError, match=r"policy\.net\.name.*smolvla or pi0.*found pi05"):
         write_lerobot_policy(policy_like("pi05"), FOLDERS / "pi05", tmp_path / "out")
     with pytest.raises(ConfigError, match=r"policy.net.name.*lerobot-policy"):
         write_lerobot_policy(policy_like("smolvla"), FOLDERS / "pi0", tmp_path / "out")
     kept = policy_like("smolvla")
     kept.cfg = kept.cfg.model_copy(update={"finetune_steps": 1})
-    with pytest.raises(ConfigError, match=r"policy.finetune_steps.*found 2 kept"):
+    with pytest.raises(ConfigError, match=r"policy.finetune_steps.*found 2 steps kept"):
         write_lerobot_policy(kept, FOLDERS / "smolvla", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

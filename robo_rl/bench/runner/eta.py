@@ -49,7 +49,8 @@ class EtaEstimator:
     ) -> float | None:
         """Return the duration of several cells in s.
 
-        Shared stages count in full, even if some of them are finished.
+        Shared stages count in full, even if some of them are finished. Fewer cells than jobs run at
+        once as cells.
 
         Args:
             keys: Cells to run.
@@ -62,7 +63,8 @@ class EtaEstimator:
         each = [self.seconds(key) for key in keys]
         known = [seconds for seconds in each if seconds is not None]
         shared = sum(self._shared_seconds(task) for task, _ in lots)
-        return (sum(known) + shared) / jobs if len(known) == len(each) else None
+        at_once = max(min(jobs, len(each)), 1)
+        return (sum(known) + shared) / at_once if len(known) == len(each) else None
 
     def _shared_seconds(self, task: str) -> float:
         """Return the duration of a task's shared stages in s; 0 if nothing is kept."""

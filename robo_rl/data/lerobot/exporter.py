@@ -23,13 +23,19 @@ from robo_rl.core.images import channels_first
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.columns.mapping import UNITS
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
-from robo_rl.data.lerobot.info import ACTION, MAPPING_FILE, NEXT_REWARD, NEXT_SUCCESS, STATE
+from robo_rl.data.lerobot.info import (
+    ACTION,
+    IMAGES,
+    MAPPING_FILE,
+    NEXT_REWARD,
+    NEXT_SUCCESS,
+    STATE,
+)
 from robo_rl.data.lerobot.statistics import column_stats, image_stats
 from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
 
-IMAGES = "observation.images."
 NEXT_TERMINATED, EXECUTED_ACTION = "next.terminated", "executed_action"
 
 

@@ -18,6 +18,7 @@ INFO_FILE = "meta/info.json"
 MAPPING_FILE = "meta/robo_rl.yaml"
 """The mapping that reads an export of robo-rl back."""
 STATE, ACTION = "observation.state", "action"
+IMAGES = "observation.images."
 NEXT_SUCCESS, NEXT_REWARD = "next.success", "next.reward"
 VERSIONS = ("v2.1", "v3.0")
 NUMBERS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")

@@ -138,12 +138,12 @@ class CloneBehaviour(Stage):
         )
         outside = warn_limit_violations(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
-        if self.cfg.pretrained_statistics:
-            first = first_weights(self.cfg.pretrained)
+        first = first_weights(self.cfg.pretrained) if self.cfg.pretrained else None
+        if first is not None and self.cfg.pretrained_statistics:
             normalizer = first.normalizer(normalizer, read, store.act_spec)
         policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
-        if self.cfg.pretrained:
-            first_weights(self.cfg.pretrained).load_into(policy)
+        if first is not None:
+            first.load_into(policy)
         trainer = SupervisedTrainer(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from functools import cached_property
 from pathlib import Path
 
 from robo_rl.config.differences import UNSET, differences
 from robo_rl.core.errors import ConfigError, DataError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.vla.lerobot.folder import WEIGHTS
 from robo_rl.nets.vla.lerobot.pretrained import (
     check_absolute,
     check_folder,
@@ -18,6 +20,7 @@ from robo_rl.nets.vla.lerobot.pretrained import (
 )
 from robo_rl.nets.vla.lerobot.processors import read_scales
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.files import TENSORS_FILE
 from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import find_policy
@@ -82,6 +85,8 @@ class LeRobotWeights(FirstWeights):
             expected = "a policy or a stage of a run, or a LeRobot folder"
             raise ConfigError("no such folder", where=self.path, expected=expected)
         check_folder(experiment.model_dump(mode="json", include={"policy"})["policy"], self.path)
+        if not (self.path / WEIGHTS).is_file():
+            raise ConfigError("has no weights", where=self.path, expected=WEIGHTS)
         if statistics:
             read_scales(self.path)
             check_absolute(experiment.policy.cfg.relative_to)
@@ -102,13 +107,13 @@ class PolicyWeights(FirstWeights):
     def check(self, experiment: Experiment, *, statistics: bool) -> None:
         """See ``FirstWeights``."""
         del statistics
-        policy = self._policy()
+        policy = self._policy
         check_trains_all_steps(policy)
         demand_same_settings(self.path, policy, experiment, apart_from=EXPLORATION)
 
     def normalizer(self, own: Normalizer, obs_spec: ObsSpec, act_spec: ActSpec) -> Normalizer:
         """See ``FirstWeights``."""
-        policy = self._policy()
+        policy = self._policy
         if policy.obs_spec != obs_spec or policy.act_spec != act_spec:
             raise DataError(
                 "a policy of other arrays than the data has",
@@ -116,15 +121,15 @@ class PolicyWeights(FirstWeights):
                 expected=f"{', '.join(obs_spec.items)} and {act_spec.size} actions",
                 found=f"{', '.join(policy.obs_spec.items)} and {policy.act_spec.size} actions",
             )
-        modes = own.modes
         kept = {key: policy.normalizer.affine(key) for key in policy.normalizer.modes}
-        affines = {key: copy.deepcopy(kept.get(key, own.affine(key))) for key in modes}
+        affines = {key: copy.deepcopy(kept.get(key, own.affine(key))) for key in own.modes}
         return Normalizer(affines, own.data_digest, policy.normalizer.relative_to)
 
     def load_into(self, policy: DenoisingPolicy) -> None:
         """See ``FirstWeights``."""
-        policy.net.load_state_dict(self._policy().net.state_dict())
+        policy.net.load_state_dict(self._policy.net.state_dict())
 
+    @cached_property
     def _policy(self) -> DenoisingPolicy:
         return load_policy(find_policy(self.path)[0])
 
@@ -133,7 +138,7 @@ def first_weights(path: str) -> FirstWeights:
     """Return what is at a path: a policy or a stage of a run, or else a LeRobot folder."""
     place = Path(path).absolute()
     policy, made = find_policy(place)
-    own = made is not None or (policy / "tensors.safetensors").is_file()
+    own = made is not None or (policy / TENSORS_FILE).is_file()
     return PolicyWeights(place) if own else LeRobotWeights(place)
 
 

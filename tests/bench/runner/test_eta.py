@@ -33,6 +33,11 @@ def test_what_is_shared_counts_once_where_it_is_to_be_made(methods: str, seeds: 
     assert total == pytest.approx((len(chosen) * (START_S + OWN) + lots * SHARED) / 2)
 
 
+def test_fewer_cells_than_jobs_take_as_long_as_they_are():
+    total = EtaEstimator([kept("near", "a", 0)]).total(keys("a", 1), set(), jobs=4)
+    assert total == pytest.approx(START_S + OWN)
+
+
 def test_nothing_is_told_of_a_suite_of_which_nothing_is_known():
     assert EtaEstimator([]).total(keys("ab", 2), set(), jobs=1) is None
     assert EtaEstimator([]).total([], set(), jobs=1) == 0.0

@@ -65,7 +65,7 @@ def test_another_policy_is_refused_before_a_simulator_starts(made: Path, tmp_pat
     with pytest.raises(DataError, match=r"another policy\.horizon.*set policy\.horizon=4"):
         whole(made / "01-bc", horizon=8)
     whole(made / "01-bc", sampler={"name": "flow_noise", "std_max": 0.5})  # no part of a clone
-    with pytest.raises(ConfigError, match=r"config\.json.*cannot be read"):
+    with pytest.raises(ConfigError, match=r"config\.json.*is not in the folder"):
         whole(tmp_path)
     with pytest.raises(ConfigError, match=r"no such folder.*a policy or a stage of a run"):
         whole(tmp_path / "none")

@@ -185,6 +185,10 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: The file is missing or damaged, or holds no object.
     """
+    if not path.is_file():
+        problem = "is not in the folder" if path.parent.is_dir() else "is in no folder that exists"
+        expected = "a folder that LeRobot's save_pretrained wrote; nothing is downloaded"
+        raise ConfigError(problem, where=path, expected=expected)
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

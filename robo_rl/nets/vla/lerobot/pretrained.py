@@ -12,12 +12,13 @@ from robo_rl.config.differences import differences
 from robo_rl.core.errors import CheckpointError, ConfigError, SpecError
 from robo_rl.core.spec import ObsSpec
 from robo_rl.data.affine import Affine
+from robo_rl.data.lerobot.info import ACTION, STATE
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.lora import base_weights
 from robo_rl.nets.vla.lerobot.config import CONFIG, read_config
 from robo_rl.nets.vla.lerobot.folder import WEIGHTS, read_networks
 from robo_rl.nets.vla.lerobot.networks import policy_settings
-from robo_rl.nets.vla.lerobot.processors import ACTION, BEFORE, STATE, Scale, read_scales
+from robo_rl.nets.vla.lerobot.processors import BEFORE, Scale, read_scales
 
 
 def check_folder(policy: Mapping[str, Any], folder: Path) -> None:
@@ -111,6 +112,12 @@ def folder_normalizer(normalizer: Normalizer, policy_spec: ObsSpec, folder: Path
     return Normalizer(affines, normalizer.data_digest)
 
 
+_OF_ANOTHER_WIDTH = {
+    STATE: "name the items of the state in policy.sees, in LeRobot's order",
+    ACTION: "take the robot and the actions that LeRobot's policy was trained with",
+}
+
+
 def _demand_width(folder: Path, vector: str, scale: Scale, width: int) -> None:
     if scale.shift.numel() != width:
         raise SpecError(
@@ -118,7 +125,7 @@ def _demand_width(folder: Path, vector: str, scale: Scale, width: int) -> None:
             where=f"{folder / BEFORE}.json {vector}",
             expected=f"{width}, the policy's",
             found=scale.shift.numel(),
-            hint="name the items of the state in policy.sees, in LeRobot's order",
+            hint=_OF_ANOTHER_WIDTH[vector],
         )
 
 

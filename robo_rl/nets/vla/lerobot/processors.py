@@ -16,12 +16,16 @@ from torch import Tensor
 
 from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import ConfigError
+from robo_rl.data.lerobot.info import ACTION, STATE
 from robo_rl.nets.vla.lerobot.config import Kind, read_json
 from robo_rl.nets.vla.lerobot.folder import read_weights
 
 BEFORE, AFTER = "policy_preprocessor", "policy_postprocessor"
-STATE, ACTION = "observation.state", "action"
 TYPES = {STATE: "STATE", ACTION: "ACTION"}
+"""Vector of a policy → its type in LeRobot's configs."""
+
+EPS = 1e-8
+"""LeRobot adds it to a standard deviation."""
 
 MODES: dict[str, tuple[str, tuple[str, str]]] = {
     "MEAN_STD": ("standard", ("mean", "std")),
@@ -133,10 +137,6 @@ def _after(config: Mapping[str, Any], modes: Mapping[str, str]) -> list[dict[str
         _step("unnormalizer_processor", settings),
         _step("device_processor", {"device": "cpu", "float_dtype": None}),
     ]
-
-
-EPS = 1e-8
-"""LeRobot adds it to a standard deviation."""
 
 
 def _step(name: str, config: Any) -> dict[str, Any]:

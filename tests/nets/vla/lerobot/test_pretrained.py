@@ -94,8 +94,17 @@ def test_a_backbone_of_other_shapes_is_refused_and_changes_nothing():
 def test_a_folder_without_a_policy_is_refused_with_the_experiment(tmp_path: Path):
     stages = {"bc": {"pretrained": str(tmp_path)}, "dataset": {"path": "none"}}
     stages = dict(reversed(stages.items()))
-    with pytest.raises(ConfigError, match=r"config\.json.*cannot be read"):
+    with pytest.raises(ConfigError, match=r"config\.json.*is not in the folder"):
         validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
+
+
+def test_a_folder_without_weights_is_refused_with_the_experiment(tmp_path: Path):
+    shutil.copytree(FOLDERS / "smolvla", tmp_path / "smolvla")
+    (tmp_path / "smolvla" / "model.safetensors").unlink()
+    bc = {"pretrained": str(tmp_path / "smolvla")}
+    whole = {**EXPERIMENT, "policy": settings("smolvla"), "waive": {}}
+    with pytest.raises(ConfigError, match=r"has no weights; expected model\.safetensors"):
+        validate({**whole, "stages": {"dataset": {"path": "none"}, "bc": bc}}, Experiment)
 
 
 def test_statistics_need_a_folder_that_has_them(tmp_path: Path):
@@ -103,7 +112,7 @@ def test_statistics_need_a_folder_that_has_them(tmp_path: Path):
     shutil.copytree(FOLDERS / "smolvla", tmp_path / "smolvla")
     bc = {"pretrained": str(tmp_path / "smolvla"), "pretrained_statistics": True}
     whole = {**EXPERIMENT, "policy": settings("smolvla"), "waive": {}}
-    with pytest.raises(ConfigError, match=r"policy_preprocessor\.json.*cannot be read"):
+    with pytest.raises(ConfigError, match=r"policy_preprocessor\.json.*is not in the folder"):
         validate({**whole, "stages": {"dataset": {"path": "none"}, "bc": bc}}, Experiment)
     alone = {"dataset": {"path": "none"}, "bc": {"pretrained_statistics": True}}
     with pytest.raises(ConfigError, match="pretrained names no folder"):

@@ -123,7 +123,8 @@ def emptied(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda f: (f / BEFORE).unlink(), "cannot be read as JSON"),
+        (lambda f: (f / BEFORE).unlink(), "is not in the folder"),
+        (lambda f: (f / BEFORE).write_text("{"), "cannot be read as JSON"),
         (lambda f: rewritten(f, lambda w: w.update(steps=3)), "no step that normalises"),
         (lambda f: rewritten(f, lambda w: w["steps"].pop()), "no step that normalises"),
         (
