@@ -26,6 +26,7 @@ from _device_world import (
 )
 from torch import Tensor, nn
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
 from robo_rl.algo.same_noise_distillation import same_noise_loss
@@ -122,7 +123,7 @@ def of_sight(name: str) -> Scenario:
         for _ in range(2):
             trainer.step(policy.loss(augment(obs, draws), act, draws))
         student = make_one_step_student(policy)
-        student_loss = same_noise_loss(student, policy, draw_rows(obs, 8, draws), draws)
+        student_loss = same_noise_loss(student, policy, EncodedObs(draw_rows(obs, 8, draws)), draws)
         policy.freeze_reference()
         algo = component("algos").make({"name": "ppo", "minibatch": 64, **PPO, "warmup_updates": 0})
         made = algo.build(policy, NUM_ENVS, generator(device, 9))
@@ -151,7 +152,8 @@ def distill(device: torch.device) -> Sequence[Tensor]:
     trainer = SupervisedTrainer(SupervisedTrainer.Config(), student, 10)
     obs, draws = observations(device), generator(device)
     for _ in range(3):
-        trainer.step(same_noise_loss(student, teacher, draw_rows(obs, 16, draws), draws))
+        rows = EncodedObs(draw_rows(obs, 16, draws))
+        trainer.step(same_noise_loss(student, teacher, rows, draws))
     return weights(student)
 
 

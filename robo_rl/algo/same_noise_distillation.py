@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 
@@ -17,7 +18,7 @@ from robo_rl.policy.chain import randn
 def same_noise_loss(
     student: DenoisingPolicy,
     teacher: DenoisingPolicy,
-    obs: dict[str, Tensor],
+    obs: EncodedObs,
     generator: torch.Generator,
 ) -> Tensor:
     """‖student(z, o) − teacher(z, o)‖² in normalised action units, both deterministic; (B,).
@@ -25,11 +26,10 @@ def same_noise_loss(
     Args:
         student: One-step policy.
         teacher: Its evaluation sampler gives the target.
-        obs: Name → (B, To, …), observations that the student visits.
+        obs: B observations that the student visits.
         generator: Draws z.
     """
-    rows = len(next(iter(obs.values())))
-    noise = randn((rows, teacher.horizon, teacher.act_spec.size), generator)
+    noise = randn((obs.num_rows, teacher.horizon, teacher.act_spec.size), generator)
     with torch.no_grad():
-        target = teacher.decode_normalized(obs, noise)
-    return (student.decode_normalized(obs, noise) - target).square().mean(dim=(1, 2))
+        target = obs.decode(teacher, noise)
+    return (obs.decode(student, noise) - target).square().mean(dim=(1, 2))

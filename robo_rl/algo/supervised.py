@@ -70,6 +70,10 @@ class SupervisedTrainer(Stateful):
 
 def draw_rows(table: dict[str, Tensor], rows: int, generator: torch.Generator) -> dict[str, Tensor]:
     """Return ``rows`` rows of name → (N, …), drawn with replacement."""
-    size = len(next(iter(table.values())))
-    pick = torch.randint(size, (rows,), generator=generator, device=generator.device)
+    pick = draw_pick(len(next(iter(table.values()))), rows, generator)
     return {name: column[pick] for name, column in table.items()}
+
+
+def draw_pick(size: int, rows: int, generator: torch.Generator) -> Tensor:
+    """Return the indices (rows,) of rows of a table with ``size``, drawn with replacement."""
+    return torch.randint(size, (rows,), generator=generator, device=generator.device)

@@ -338,12 +338,23 @@ class DenoisingPolicy(nn.Module):
         return self.to_env(obs, self.decode_normalized(obs, noise, plan))
 
     def decode_normalized(
-        self, obs: dict[str, Tensor], noise: Tensor, plan: InpaintTarget | None = None
+        self,
+        obs: dict[str, Tensor],
+        noise: Tensor,
+        plan: InpaintTarget | None = None,
+        encoded: Embedding | None = None,
     ) -> Tensor:
-        """``decode`` in normalised units, guided towards ``plan`` if given."""
+        """``decode`` in normalised units.
+
+        Args:
+            obs: Name → (B, To, …).
+            noise: x[0], (B, H, A).
+            plan: The chain is guided towards it, if given.
+            encoded: What the encoder makes of obs, if it is at hand; B rows.
+        """
         features, sampler = self.features(obs), self.eval_sampler
         x = noise.to(features.vectors)
-        predict = self._predictor(features, sampler)
+        predict = self._predictor(features, sampler, encoded)
         for step in range(self.num_steps):
             k = torch.full((x.shape[0],), step, device=x.device)
             said = partial(predict, step)
@@ -362,15 +373,21 @@ class DenoisingPolicy(nn.Module):
     def _start(self, rows: int, generator: torch.Generator) -> Tensor:
         return self.eval_sampler.start((rows, self.horizon, self.act_spec.size), generator)
 
-    def _predictor(self, features: ObsFeatures, sampler: Sampler) -> Predict:
+    def _predictor(
+        self, features: ObsFeatures, sampler: Sampler, encoded: Embedding | None = None
+    ) -> Predict:
         """Return the prediction function of a chain.
 
         It uses the reference network before the last K' steps, if there is one.
         """
         frozen = self.num_steps - self.num_trained
         base = cast(Any, self.reference_net)
-        embedding = self.net.encode(features)
-        kept = base.encode(features) if base is not None and frozen else None
+
+        def embed(net: Any) -> Embedding:
+            return net.encode(features) if encoded is None else net.embed(encoded)
+
+        embedding = embed(self.net)
+        kept = embed(base) if base is not None and frozen else None
 
         def predict(step: int, x: Tensor) -> Prediction:
             k = torch.full((x.shape[0],), step, device=x.device)

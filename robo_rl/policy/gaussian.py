@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from robo_rl.config.registry import Component, component, default
+from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.inpaint import InpaintTarget
@@ -95,10 +96,14 @@ class GaussianPolicy(DenoisingPolicy):
         return Gaussian(Gaussian.Config(), num_steps)
 
     def decode_normalized(
-        self, obs: dict[str, Tensor], noise: Tensor, plan: InpaintTarget | None = None
+        self,
+        obs: dict[str, Tensor],
+        noise: Tensor,
+        plan: InpaintTarget | None = None,
+        encoded: Embedding | None = None,
     ) -> Tensor:
         """Return the mean; ``noise`` has no effect."""
-        return super().decode_normalized(obs, torch.zeros_like(noise), plan)
+        return super().decode_normalized(obs, torch.zeros_like(noise), plan, encoded)
 
     def make_noise_head(self) -> nn.Module:
         """Return state-independent noise, as is usual in PPO."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.same_noise_distillation import same_noise_loss
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.registry import component
@@ -20,8 +21,8 @@ BATCH = 256
 NET = {"name": "mlp", "width": 64, "depth": 1}
 
 
-def observe(rows: int, generator: torch.Generator) -> dict[str, Tensor]:
-    return {"pos": torch.randn(rows, 1, 2, generator=generator)}
+def observe(rows: int, generator: torch.Generator) -> EncodedObs:
+    return EncodedObs({"pos": torch.randn(rows, 1, 2, generator=generator)})
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +36,15 @@ def teacher() -> DenoisingPolicy:
     for _ in range(trainer.steps):
         obs = observe(BATCH, generator)
         act = 2.0 * torch.randint(2, (BATCH, 1, 1), generator=generator) - 1.0
-        trainer.step(policy.loss(obs, act, generator))
+        trainer.step(policy.loss(obs.items, act, generator))
     return trainer.ema.module
 
 
 def independent_noise_loss(student, teacher, obs, generator) -> Tensor:
     """The control: what the student is asked for has nothing to do with its noise."""
     with torch.no_grad():
-        target = teacher.act(obs, generator)
-    return (student.act(obs, generator) - target).square().mean(dim=(1, 2))
+        target = teacher.act(obs.items, generator)
+    return (student.act(obs.items, generator) - target).square().mean(dim=(1, 2))
 
 
 def distil(teacher: DenoisingPolicy, loss, steps: int = 800) -> DenoisingPolicy:
@@ -65,7 +66,7 @@ def shares(policy: DenoisingPolicy, rows: int = 4000) -> tuple[float, float, flo
     """Shares of actions near −1, near +1, and in the middle."""
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
-        act = policy.act(observe(rows, generator), generator).flatten()
+        act = policy.act(observe(rows, generator).items, generator).flatten()
     near = [((act - mode).abs() < 0.3).float().mean() for mode in (-1.0, 1.0)]
     return float(near[0]), float(near[1]), float((act.abs() < 0.5).float().mean())
 
@@ -92,7 +93,7 @@ def test_regression_on_other_noise_averages_them(teacher):
 
 def test_the_student_follows_the_teacher_noise_by_noise(teacher, student):
     generator = torch.Generator().manual_seed(3)
-    obs, noise = observe(1000, generator), torch.randn(1000, 1, 1, generator=generator)
+    obs, noise = observe(1000, generator).items, torch.randn(1000, 1, 1, generator=generator)
     with torch.no_grad():
         same = student.decode(obs, noise).sign() == teacher.decode(obs, noise).sign()
     assert same.float().mean() > 0.95

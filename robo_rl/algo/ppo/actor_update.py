@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import demand_shared_encoder
 from robo_rl.algo.on_policy import ActorUpdate
 from robo_rl.algo.ppo.batch.actor_batch import copy_exploration
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
@@ -17,7 +18,6 @@ from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss, SurrogateMetrics
 from robo_rl.core.errors import ConfigError, PluginError
 from robo_rl.data.rollout import Rollout
-from robo_rl.nets.base import ChunkNet
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
 from robo_rl.optim.captured_loss import CaptureConfig, captured
 from robo_rl.optim.ema import Ema, Ewma
@@ -120,7 +120,13 @@ class PpoActor(ActorUpdate):
         if cfg.regularization.needs_reference and policy.reference_net is None:
             policy.freeze_reference()
         if cfg.freeze_encoder:
-            _demand_shared_encoder(policy)
+            if policy.reference_net is not None:
+                demand_shared_encoder(
+                    policy.net,
+                    policy.reference_net,
+                    "the reference network has another encoder than the policy",
+                    "false, or a policy whose encoder was not trained since its reference",
+                )
             policy.net.encoder.requires_grad_(False)
         params = (p for p in policy.parameters() if p.requires_grad)
         self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
@@ -261,24 +267,6 @@ def check_capturable(cfg: ActorConfig, policy: DenoisingPolicy) -> None:
             where="cuda_graphs",
             expected="false, or another encoder",
             found=f"encoder '{policy.cfg.encoder.name}'",
-        )
-
-
-def _demand_shared_encoder(policy: DenoisingPolicy) -> None:
-    """Check that the reference network has the policy's encoder, whose results it is given.
-
-    Raises:
-        ConfigError: It has another one.
-    """
-    if policy.reference_net is None:
-        return
-    own = policy.net.encoder.state_dict()
-    other = cast(ChunkNet, policy.reference_net).encoder.state_dict()
-    if any(not torch.equal(own[name], other[name]) for name in own):
-        raise ConfigError(
-            "the reference network has another encoder than the policy",
-            where="freeze_encoder",
-            expected="false, or a policy whose encoder was not trained since its reference",
         )
 
 

@@ -14,6 +14,7 @@ from robo_rl.core.atomic_files import make_directory, remove_temporary, write_fi
 from robo_rl.core.device import find_device
 from robo_rl.core.errors import CheckpointError, ConfigError, GateError
 from robo_rl.core.file_lock import lock_file
+from robo_rl.core.suggestions import did_you_mean
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
 from robo_rl.train.pipeline.config_diff import changed_settings
@@ -102,7 +103,8 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
 def _upto(experiment: Experiment, until: str | None) -> list[str]:
     labels = list(experiment.stages)
     if until is not None and until not in labels:
-        raise ConfigError(f"the experiment has no stage '{until}'", expected=labels)
+        problem, hint = f"the experiment has no stage '{until}'", did_you_mean(until, labels)
+        raise ConfigError(problem, where="--until", expected=", ".join(labels), hint=hint)
     return list(stages_until(experiment.stages, until))
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.same_noise_distillation import same_noise_loss
 from robo_rl.algo.supervised import SupervisedTrainer, draw_rows
 from robo_rl.config.models import ConfigModel
@@ -96,7 +97,7 @@ class JointDistillation(Stateful):
         losses = list[Tensor]()
         with single_process():
             for _ in range(self.cfg.steps if len(next(iter(seen.values()))) else 0):
-                obs = draw_rows(seen, self.cfg.batch, self.generator)
+                obs = EncodedObs(draw_rows(seen, self.cfg.batch, self.generator))
                 loss = same_noise_loss(self.trainer.policy, policy, obs, self.generator)
                 losses.append(self.trainer.step(loss))
         mean = sum(numbers(losses)) / len(losses) if losses else float("nan")

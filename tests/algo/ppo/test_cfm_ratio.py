@@ -8,8 +8,8 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.actor_batch import ActorBatch
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood
 from robo_rl.core.errors import ConfigError
 

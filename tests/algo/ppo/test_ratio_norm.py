@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.actor_batch import ActorBatch
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_norm import guard_log_ratio
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.policy.chain import Kernel

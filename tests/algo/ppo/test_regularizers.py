@@ -9,8 +9,8 @@ import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_kernel
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.algo.ppo.regularizers import RegularizationConfig, Regularizer, unit_kl
 from robo_rl.policy.chain import Kernel

@@ -150,7 +150,7 @@ def test_only_what_is_asked_for_is_run(tmp_path: Path):
     result = run(tmp_path, until="collect")
     assert [stage["stage"] for stage in result["stages"]] == ["collect"]
     assert sorted(path.name for path in (tmp_path / "tiny").glob("0*")) == ["00-collect"]
-    with pytest.raises(ConfigError, match="no stage 'onlin'"):
+    with pytest.raises(ConfigError, match=r"no stage 'onlin'.*did you mean 'online'"):
         run(tmp_path, until="onlin")
 
 

@@ -15,6 +15,7 @@ import torch
 from small_runs import EXPERIMENT, STAGES
 from torch import nn
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.same_noise_distillation import same_noise_loss
 from robo_rl.config.models import ConfigTree, validate
 from robo_rl.core.errors import ConfigError
@@ -129,7 +130,7 @@ def test_it_is_near_to_the_policy_as_that_is_in_the_end(
     def far(student: DenoisingPolicy, policy: DenoisingPolicy) -> float:
         with torch.no_grad():
             noise = torch.Generator().manual_seed(1)
-            return float(same_noise_loss(student, policy, obs, noise).mean())
+            return float(same_noise_loss(student, policy, EncodedObs(obs), noise).mean())
 
     found = far(apprentice.student, loop.eval_policy)
     assert found < 0.5 * far(make_one_step_student(loop.eval_policy), loop.eval_policy)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.chain_replay import ChainReplay
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.noise_history import NoiseHistory
 from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE, Units
 from robo_rl.data.rollout import Rollout, executed_mask

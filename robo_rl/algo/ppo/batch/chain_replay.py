@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.chain_replay import ChainReplay
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.data.rollout import Rollout
 from robo_rl.nets.embedding import repeat_rows

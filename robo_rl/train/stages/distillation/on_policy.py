@@ -81,7 +81,7 @@ class DistillOnPolicy(TaughtStage):
             self.cfg,
             context,
             student,
-            lambda student, obs, draw: chain_kl(student, teacher, obs, floor, draw),
+            lambda student, obs, draw: chain_kl(student, teacher, obs.items, floor, draw),
             stream="opd",
         )
         loss = rounds.train(context.directory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+from robo_rl.algo.encoded_obs import demand_shared_encoder
 from robo_rl.algo.same_noise_distillation import same_noise_loss
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import seeded_initialization
@@ -34,11 +35,16 @@ class Distill(TaughtStage):
 
         The student passes if its success, or return, is shown to be no more than ``margin`` below
         the teacher's, on the same start states; see ``compare``. ``warm_start_student`` starts from
-        the joint student of the teacher's stage, if there is one.
+        the joint student of the teacher's stage, if there is one. With ``freeze_encoder`` teacher
+        and student share the teacher's encoder, which encodes each visited state once a round.
         """
+
+        omitted: ClassVar[tuple[str, ...]] = ("freeze_encoder",)
 
         warm_start_student: bool = True
         """Whether training begins from the one-step student of an earlier stage."""
+        freeze_encoder: bool = False
+        """Whether the student keeps the teacher's encoder of observations."""
 
     makes: ClassVar = ("policy", "student")
     label: ClassVar[str] = "one step"
@@ -64,6 +70,8 @@ class Distill(TaughtStage):
                 if joint is None
                 else load_policy(joint, teacher.device).train()
             )
+        if self.cfg.freeze_encoder:
+            _demand_teachers_encoder(teacher, student)
         rounds = DistillationRounds(
             self.cfg,
             context,
@@ -71,6 +79,7 @@ class Distill(TaughtStage):
             lambda student, obs, draw: same_noise_loss(student, teacher, obs, draw),
             stream="distill",
             first=teacher,
+            freeze_encoder=self.cfg.freeze_encoder,
         )
         loss = rounds.train(context.directory)
         path = save_policy(context.directory / "policy", rounds.student)
@@ -98,3 +107,12 @@ class Distill(TaughtStage):
     def _joint_student(self, context: Context) -> Path | None:
         wanted = self.cfg.warm_start_student
         return context.sibling_artifact("policy", "joint_student") if wanted else None
+
+
+def _demand_teachers_encoder(teacher: DenoisingPolicy, student: DenoisingPolicy) -> None:
+    net, base = teacher.net, teacher.reference_net
+    wanted = "false, or warm_start_student: false"
+    demand_shared_encoder(net, student.net, "the joint student has another encoder", wanted)
+    if base is not None:
+        wanted = "false, or a teacher whose encoder RL did not train"
+        demand_shared_encoder(net, base, "the teacher's first steps have another encoder", wanted)

@@ -12,8 +12,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.supervised import SupervisedTrainer, draw_rows
-from robo_rl.config.models import ConfigModel
+from robo_rl.algo.encoded_obs import EncodedObs
+from robo_rl.algo.supervised import SupervisedTrainer, draw_pick
+from robo_rl.config.models import OmitsDefaults
 from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.stateful import Stateful
@@ -25,11 +26,11 @@ from robo_rl.train.pipeline.stage import Context
 LOG_EVERY = 100
 """Steps between lines of ``metrics.jsonl``."""
 
-Loss = Callable[[DenoisingPolicy, dict[str, Tensor], torch.Generator], Tensor]
-"""(student, observations name → (B, To, …), generator) → loss (B,)."""
+Loss = Callable[[DenoisingPolicy, EncodedObs, torch.Generator], Tensor]
+"""(student, B observations, generator) → loss (B,)."""
 
 
-class RoundsConfig(ConfigModel):
+class RoundsConfig(OmitsDefaults):
     """Rounds, env decisions and gradient steps of each."""
 
     rounds: int = Field(default=4, ge=1)
@@ -72,6 +73,8 @@ class DistillationRounds(Stateful):
         loss: Its loss at visited observations.
         stream: Name of the random streams.
         first: The policy that acts in the first round; None for the student, as in the others.
+        freeze_encoder: Whether the student's encoder keeps its weights, and encodes each state once
+            a round.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps")
@@ -85,9 +88,11 @@ class DistillationRounds(Stateful):
         *,
         stream: str,
         first: DenoisingPolicy | None = None,
+        freeze_encoder: bool = False,
     ) -> None:
         self.cfg, self.context, self.stream = cfg, context, stream
-        self.loss, self.first = loss, first
+        self.loss, self.first, self.freeze_encoder = loss, first, freeze_encoder
+        student.net.encoder.requires_grad_(not freeze_encoder)
         self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
         self.generator = make_generator(stream, context.seed, device=student.device)
         self.visited: dict[str, Tensor] = {}
@@ -117,7 +122,9 @@ class DistillationRounds(Stateful):
         """Take one gradient step, after collecting states at the beginning of a round."""
         if self.trainer.done % self.cfg.steps == 0:
             self._visit()
-        obs = draw_rows(self.visited, self.cfg.batch, self.generator)
+            self._encode()
+        states = self._encoded
+        obs = states.select(draw_pick(states.num_rows, self.cfg.batch, self.generator))
         return {"loss": self.trainer.step(self.loss(self.trainer.policy, obs, self.generator))}
 
     @torch.no_grad()
@@ -134,6 +141,10 @@ class DistillationRounds(Stateful):
             obs = step.obs
         self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
 
+    def _encode(self) -> None:
+        states = EncodedObs(self.visited)
+        self._encoded = states.through(self.trainer.policy) if self.freeze_encoder else states
+
     @cached_property
     def _env(self) -> ChunkEnv:
         """The env of all rounds; ``train`` closes it."""
@@ -149,3 +160,5 @@ class DistillationRounds(Stateful):
     def _loaded(self) -> None:
         device = self.trainer.policy.device
         self.visited = {name: seen.to(device) for name, seen in self.visited.items()}
+        if self.visited:
+            self._encode()

@@ -6,8 +6,8 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_kernel, unit_log_prob
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.noise_history import NoiseHistory
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units

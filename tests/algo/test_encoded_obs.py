@@ -9,7 +9,7 @@ import torch
 from small_images import make_seeing_policy, make_seen
 from small_vla import KINDS, observations, small_vla_policy
 
-from robo_rl.algo.ppo.batch.encoded_obs import EncodedObs
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.config.models import validate_strict
 from robo_rl.data.rollout import Rollout, RolloutBuilder

@@ -1,22 +1,27 @@
-"""Observations of a rollout, and what a frozen encoder makes of them, once an update.
+"""Observations, and what a frozen encoder makes of them once.
 
-An update encodes each observation once an epoch, and the encoder of images or of a vision-language
-model is most of the cost. With frozen weights its result never changes, so that the update keeps
-it. Networks of one policy, its averages and its reference then share the encoder's weights.
+Training encodes each observation many times, and the encoder of images or of a vision-language
+model is most of the cost. With frozen weights its result never changes, so that training keeps it.
+All networks that read the result then share the encoder's weights: those of one policy, its
+averages, its reference and its one-step student.
 
 Shapes: N decisions, R rows.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE
+from robo_rl.core.errors import ConfigError
+from robo_rl.nets.base import ChunkNet
 from robo_rl.nets.embedding import Embedding, join_rows, select_rows
 from robo_rl.policy.base import DenoisingPolicy
+
+_ROWS_AT_ONCE = 2048
+"""Observations that are encoded at once, which bounds the memory of a pass."""
 
 
 class EncodedObs(NamedTuple):
@@ -38,6 +43,10 @@ class EncodedObs(NamedTuple):
             rows = torch.arange(*rows.indices(self.num_rows), device=policy.device)
         return policy.net.embed(select_rows(self.encoded, rows))
 
+    def decode(self, policy: DenoisingPolicy, noise: Tensor) -> Tensor:
+        """Return a policy's chunks (N, H, A) for noise (N, H, A), in normalised units."""
+        return policy.decode_normalized(self.items, noise, encoded=self.encoded)
+
     def select(self, rows: Tensor) -> EncodedObs:
         """Return the observations at rows (R,)."""
         items = {name: tensor[rows] for name, tensor in self.items.items()}
@@ -52,7 +61,18 @@ class EncodedObs(NamedTuple):
     def through(self, policy: DenoisingPolicy) -> EncodedObs:
         """Return the observations with the result of a policy's encoder."""
         found: list[Embedding] = []
-        for start in range(0, self.num_rows, ROWS_AT_ONCE):
-            part = {k: v[start : start + ROWS_AT_ONCE] for k, v in self.items.items()}
+        for start in range(0, self.num_rows, _ROWS_AT_ONCE):
+            part = {k: v[start : start + _ROWS_AT_ONCE] for k, v in self.items.items()}
             found.append(policy.net.encoder(policy.features(part)))
         return self._replace(encoded=join_rows(found))
+
+
+def demand_shared_encoder(net: ChunkNet, other: nn.Module, problem: str, expected: str) -> None:
+    """Check that two networks have the same encoder, whose results both are given.
+
+    Raises:
+        ConfigError: They have not.
+    """
+    own, others = net.encoder.state_dict(), cast(ChunkNet, other).encoder.state_dict()
+    if own.keys() != others.keys() or any(not torch.equal(own[name], others[name]) for name in own):
+        raise ConfigError(problem, where="freeze_encoder", expected=expected)
