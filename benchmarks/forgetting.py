@@ -94,13 +94,14 @@ def methods(clone: Path, teacher: Path) -> dict[str, Method]:
 def experiment(name: str, method: Method, seed: int, skill: str) -> dict[str, Any]:
     """Return the run of a method as the content of a config."""
     others = [each for each in SKILLS if each != skill]
+    gates = {"policy" if "policy" in method.stages else "bc", method.last}
     of = {"this": {"task": {"skills": [skill]}}, "others": {"task": {"skills": others}}}
     return {
         "base": ["experiment/coloured_table_states"],
         "name": f"forgetting_{skill}_{name}_{seed}",
         "seed": seed,
         "task": {} if name == CLONE else {"skills": [skill]},
-        "waive": {label: "one of several methods" for label in ("bc", "policy", method.last)},
+        "waive": dict.fromkeys(sorted(gates), "one of several methods"),
         "stages": {**method.stages, "distill": False, "export": False, "variants": {"of": of}},
     }
 
