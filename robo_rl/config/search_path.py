@@ -55,7 +55,7 @@ class _Files:
         self._done: set[tuple[Path, str]] = set()
 
     def load(self, name: str) -> YamlNode:
-        path = _find(name, self._search, None)
+        path = _find(name, self._search)
         return self._load(path, self._group(path), ())
 
     def _load(self, path: Path, key: str, above: tuple[Path, ...]) -> YamlNode:
@@ -66,7 +66,8 @@ class _Files:
         bases = own.value.pop("base", YamlNode([], own.origin))
         tree = YamlNode({}, own.origin)
         for base_key, name, origin in _base_entries(bases):
-            base = _find(name, [path.parent] if name.startswith(".") else self._search, origin)
+            dotted = name.startswith(".")
+            base = _find(name, [path.parent] if dotted else self._search, origin, path.parent)
             base_key = self._group(base) if base_key is None else base_key
             if base in (*above, path) or (base, base_key) not in self._done:
                 tree = merge(tree, self._load(base, base_key, (*above, path)))
@@ -82,8 +83,17 @@ class _Files:
         return ""
 
 
-def _find(name: str, search: list[Path], where: str | None) -> Path:
-    """Return a config's file; a base with a leading dot is relative to its own file."""
+def _find(
+    name: str, search: list[Path], where: str | None = None, beside: Path | None = None
+) -> Path:
+    """Return a config's file; a base with a leading dot is relative to its own file.
+
+    Args:
+        name: Name of a config, or path of a file.
+        search: Folders to search.
+        where: Place that names a base; None for the config that is asked for.
+        beside: Folder of the file that names a base.
+    """
     as_path, dotted = Path(name), name.startswith(".")
     if as_path.suffix in (".yaml", ".yml") and not (dotted and where is not None):
         candidates = [as_path, *(root / name for root in search if not dotted)]
@@ -98,6 +108,9 @@ def _find(name: str, search: list[Path], where: str | None) -> Path:
     hint = f"looked in {folders}; {did_you_mean(name, known)}"
     if where is None and "\0" not in name and Path(f"{name}.yaml").is_file():
         hint = f"a file goes by its whole name: {name}.yaml"
+    file = Path(name).name if as_path.suffix else f"{name}.yaml"
+    if beside is not None and "\0" not in name and (beside / file).is_file():
+        hint = f"a base beside its file begins with a dot: ./{file}"
     raise ConfigError(f"no config '{name}'", where=where, hint=hint)
 
 

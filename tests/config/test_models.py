@@ -289,6 +289,14 @@ def test_a_file_that_is_named_without_its_ending(tmp_path: Path, monkeypatch: py
         compose("from_logs")
 
 
+def test_a_base_beside_its_file_is_asked_for_with_a_dot(tmp_path: Path):
+    for name, text in (("mine", "lr: 1"), ("over", "base: [mine]"), ("dotted", "base: [./mine]")):
+        (tmp_path / f"{name}.yaml").write_text(f"{text}\n")
+    with pytest.raises(ConfigError, match=r"over\.yaml:1: no config 'mine'; .*dot: \./mine\.yaml"):
+        compose(tmp_path / "over.yaml")
+    assert compose(tmp_path / "dotted.yaml").values == {"lr": 1}
+
+
 def test_scalars_are_what_they_look_like():
     text = (
         "{a: 1e-4, b: .inf, c: 010, d: yes, e: 2024-01-01, f: ~, g: true, h: '1', i: 1_0, j: 1:30}"
