@@ -66,12 +66,16 @@ class StageTraits:
 
     @classmethod
     def check_resources(cls, cfg: Any, policy: DenoisingPolicy, folder: Path) -> None:
-        """Raise DeviceError for settings that need more memory or disk than the machine has.
+        """Check settings against the policy and the machine, before anything long starts.
 
         Args:
             cfg: The stage's own ``Config``.
             policy: The experiment's policy, built for its env; its weights are not trained.
             folder: Folder of the stage; it need not exist.
+
+        Raises:
+            DeviceError: They need more memory or disk than the machine has.
+            SpecError: What they name does not fit the policy.
         """
         del cfg, policy, folder
 

@@ -118,6 +118,19 @@ class CloneBehaviour(Stage):
             first = first_weights(cfg.pretrained)
             first.check(experiment, statistics=cfg.pretrained_statistics)
 
+    @classmethod
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
+        """See ``Stage``: also that the pretrained statistics have the policy's widths.
+
+        Raises:
+            SpecError: A LeRobot folder's states or actions have other widths.
+            DataError: The policy of another run was made for other arrays.
+        """
+        del folder
+        if cfg.pretrained_statistics:
+            first = first_weights(cfg.pretrained)
+            first.normalizer(policy.normalizer, policy.obs_spec, policy.act_spec)
+
     def run(self, context: Context) -> Report:
         """Train the remaining steps, evaluate, and save the policy.
 

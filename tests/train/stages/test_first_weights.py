@@ -10,11 +10,13 @@ import torch
 from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
 from robo_rl.config.models import validate
-from robo_rl.core.errors import CheckpointError, ConfigError, DataError
+from robo_rl.core.errors import CheckpointError, ConfigError, DataError, SpecError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
 from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.stages.behaviour_cloning import CloneBehaviour
 
+PROCESSORS = Path(__file__).parents[2] / "nets" / "vla" / "lerobot" / "processors"
 STAY = {"steps": 1, "optim": {"lr": 1e-12}, "checkpoint_every": 1}
 """One step that changes nothing."""
 
@@ -53,6 +55,15 @@ def test_it_has_the_weights_and_if_asked_the_statistics(runner: Runner, made: Pa
         theirs = getattr(base.normalizer.affine("act"), name)
         assert torch.equal(getattr(kept.normalizer.affine("act"), name), theirs)
         assert not torch.equal(getattr(own.normalizer.affine("act"), name), theirs)
+
+
+def test_statistics_of_another_width_are_refused_before_demonstrations(made: Path, tmp_path: Path):
+    policy, stage = load_policy(made / "01-bc" / "policy"), CloneBehaviour
+    theirs = stage.Config(pretrained=str(PROCESSORS / "pi0"), pretrained_statistics=True)
+    with pytest.raises(SpecError, match="statistics of another width"):
+        stage.check_resources(theirs, policy, tmp_path)
+    ours = stage.Config(pretrained=str(made / "01-bc"), pretrained_statistics=True)
+    stage.check_resources(ours, policy, tmp_path)
 
 
 def whole(path: Path, **policy: Any) -> Experiment:
