@@ -245,6 +245,19 @@ def test_what_is_kept_of_offline_learning_is_of_the_settings_of_now(
     ] == []
 
 
+def test_the_page_on_forgetting_says_what_was_measured_under_the_settings_of_now(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    kept, made = import_module("_kept"), import_module("forgetting")
+    for seed in (1, 2, 3):
+        for name, method in made.methods(Path("clone"), Path("teacher")).items():
+            path = made.KEPT / f"lift_{name}_{seed}.json"
+            cell = kept.load_result(path, made.settings(name, method, seed, "lift"))
+            assert cell is not None, path.name
+            assert made.line(seed, name, cell) in page("forgetting")
+
+
 def by_seed(script: str) -> dict[int, Any]:
     kept = sorted((ROOT / "benchmarks" / "results" / script).glob("*.json"))
     return {int(path.stem): json.loads(path.read_text()) for path in kept}
