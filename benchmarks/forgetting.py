@@ -108,10 +108,16 @@ def experiment(name: str, method: Method, seed: int, skill: str) -> dict[str, An
 
 def settings(name: str, method: Method, seed: int, skill: str) -> dict[str, Any]:
     """Return the settings of a run without paths, which differ between machines."""
-    found = resolve_experiment(experiment(name, method, seed, skill))
-    for stage in found["stages"].values():
-        for key in ("teacher", "pretrained"):
-            stage.pop(key, None)
+    stages = dict(method.stages)
+    first = dict(stages.get("bc") or {})
+    begins = {key: first.pop(key) for key in ("pretrained", "pretrained_statistics") if first}
+    if begins:
+        stages["bc"] = first
+    found = resolve_experiment(experiment(name, Method(stages, method.last), seed, skill))
+    found["stages"].get("bc", {}).pop("pretrained", None)
+    found["stages"].get("opd", {}).pop("teacher", None)
+    if begins:
+        found["stages"]["bc"]["pretrained_statistics"] = begins["pretrained_statistics"]
     return found
 
 
