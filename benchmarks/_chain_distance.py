@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,28 +23,25 @@ STD_FLOOR = 0.1
 
 
 @torch.no_grad()
-def forward_kl(tuned: Path, base: Path, content: dict[str, Any], seed: int) -> float:
+def forward_kl(tuned: Path, base: Path, config: Path, seed: int) -> float:
     """Return KL(base ‖ tuned) per element of a chunk, in nats, where the tuned policy goes.
 
     Args:
         tuned: Directory of a policy that began as the base.
         base: Directory of the base.
-        content: Experiment of the tuned policy, whose env both act in.
+        config: File of the tuned policy's experiment, whose env both act in.
         seed: Of the env and of the chains.
     """
     after, before = load_policy(tuned), load_policy(base)
     draws = make_generator("chain_distance", seed)
-    obs = _visited(after, content, seed, draws)
+    obs = _visited(after, config, seed, draws)
     return float(chain_kl(before, Teacher(after, before), obs, STD_FLOOR, draws).mean())
 
 
 def _visited(
-    policy: DenoisingPolicy, content: dict[str, Any], seed: int, draws: torch.Generator
+    policy: DenoisingPolicy, config: Path, seed: int, draws: torch.Generator
 ) -> dict[str, Tensor]:
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "experiment.yaml"
-        file.write_text(json.dumps(content))
-        experiment = validate(compose(str(file), []), Experiment)
+    experiment = validate(compose(str(config), []), Experiment)
     horizons = {"obs_horizon": policy.obs_horizon, "exec_horizon": policy.exec_horizon}
     with closing(ChunkEnv(experiment.make_env(ENVS), **horizons, gamma=1.0)) as env:
         obs, seen = env.reset(seed), []

@@ -32,7 +32,7 @@ KEPT = Path(__file__).parent / "results" / "forgetting"
 SFT_STEPS = (250, 1000, 4000)
 """Gradient steps of the clones: success in the skill at which to compare has to be found."""
 COLUMNS = ("seed", "method", "this skill", "other skills", "KL, nats", "env steps")
-CLONE = "clone"
+CLONE, TEACHER = "clone", "rl"
 
 
 class Method(NamedTuple):
@@ -62,16 +62,40 @@ def main() -> None:
 
 def _cells(seed: int, args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the clone, then each method; kept results or those of runs."""
-    clone = args.out / f"forgetting_{args.skill}_{CLONE}_{seed}" / "01-bc"
-    teacher = args.out / f"forgetting_{args.skill}_rl_{seed}" / "01-online"
-    for name, method in methods(clone, teacher).items():
-        asked = settings(name, method, seed, args.skill)
-        path = args.results / f"{args.skill}_{name}_{seed}.json"
-        cell = None if args.redo else load_result(path, asked)
-        if cell is None:
-            cell = _run(experiment(name, method, seed, args.skill), method.last, clone, args)
-            save_result(path, asked, cell)
+    places = folders(args.out, seed, args.skill)
+    chosen = methods(*places.values())
+    kept = {name: _kept(name, chosen, seed, args) for name in chosen}
+    missing = {name for name, cell in kept.items() if cell is None}
+    needed = {each for name in missing for each in before(name) if not places[each].is_dir()}
+    for name, method in chosen.items():
+        cell = kept[name]
+        if cell is None or name in needed:
+            content = experiment(name, method, seed, args.skill)
+            cell = _run(content, method.last, places[CLONE], args)
+            save_result(_path(name, seed, args), settings(name, chosen, seed, args.skill), cell)
         yield name, cell
+
+
+def _kept(
+    name: str, chosen: dict[str, Method], seed: int, args: argparse.Namespace
+) -> dict[str, Any] | None:
+    asked = settings(name, chosen, seed, args.skill)
+    return None if args.redo else load_result(_path(name, seed, args), asked)
+
+
+def _path(name: str, seed: int, args: argparse.Namespace) -> Path:
+    return args.results / f"{args.skill}_{name}_{seed}.json"
+
+
+def folders(out: Path, seed: int, skill: str) -> dict[str, Path]:
+    """Return the folders of the stages that others begin with, by method."""
+    ends = {CLONE: "01-bc", TEACHER: "01-online"}
+    return {name: out / f"forgetting_{skill}_{name}_{seed}" / end for name, end in ends.items()}
+
+
+def before(name: str) -> tuple[str, ...]:
+    """Return the methods whose policies a method begins with."""
+    return () if name == CLONE else (CLONE, TEACHER) if name == "opd" else (CLONE,)
 
 
 def methods(clone: Path, teacher: Path) -> dict[str, Method]:
@@ -86,7 +110,7 @@ def methods(clone: Path, teacher: Path) -> dict[str, Method]:
             f"sft_{steps}": Method({**without, "bc": {**start, "steps": steps}}, "bc")
             for steps in SFT_STEPS
         },
-        "rl": Method({**loaded, "online": {"updates": 60}}, "online"),
+        TEACHER: Method({**loaded, "online": {"updates": 60}}, "online"),
         "opd": Method({**loaded, **without, "opd": {**opd, "steps": 500}}, "opd"),
     }
 
@@ -106,18 +130,23 @@ def experiment(name: str, method: Method, seed: int, skill: str) -> dict[str, An
     }
 
 
-def settings(name: str, method: Method, seed: int, skill: str) -> dict[str, Any]:
+def settings(name: str, chosen: dict[str, Method], seed: int, skill: str) -> dict[str, Any]:
+    """Return the settings of a run, and of those that it begins with."""
+    return {each: _settings(each, chosen[each], seed, skill) for each in (*before(name), name)}
+
+
+def _settings(name: str, method: Method, seed: int, skill: str) -> dict[str, Any]:
     """Return the settings of a run without paths, which differ between machines."""
     stages = dict(method.stages)
     first = dict(stages.get("bc") or {})
-    begins = {key: first.pop(key) for key in ("pretrained", "pretrained_statistics") if first}
+    begins = first.pop("pretrained", None) is not None and first.pop("pretrained_statistics")
     if begins:
         stages["bc"] = first
     found = resolve_experiment(experiment(name, Method(stages, method.last), seed, skill))
     found["stages"].get("bc", {}).pop("pretrained", None)
     found["stages"].get("opd", {}).pop("teacher", None)
     if begins:
-        found["stages"]["bc"]["pretrained_statistics"] = begins["pretrained_statistics"]
+        found["stages"]["bc"]["pretrained_statistics"] = True
     return found
 
 
@@ -131,7 +160,7 @@ def _run(
     reports = {stage["stage"]: stage for stage in summary["stages"]}
     seen, made = reports["variants"]["numbers"], Path(summary["directory"])
     policy = next(made.glob(f"*-{last}")) / "policy"
-    kl = forward_kl(policy, clone / "policy", content, seed=content["seed"])
+    kl = forward_kl(policy, clone / "policy", file, seed=content["seed"])
     steps = 0 if last == "bc" else reports[last]["numbers"]["env_steps"]
     cell = {name: seen[f"{name}/success"] for name in ("this", "others")}
     return {**cell, "kl": kl, "env_steps": steps}

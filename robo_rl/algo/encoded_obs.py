@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.base import ChunkNet
-from robo_rl.nets.embedding import Embedding, join_rows, select_rows
+from robo_rl.nets.embedding import Embedding, join_rows, leaves, select_rows
 from robo_rl.policy.base import DenoisingPolicy
 
-_ROWS_AT_ONCE = 2048
+_ROWS_AT_ONCE = 256
 """Observations that are encoded at once, which bounds the memory of a pass."""
 
 
@@ -45,6 +45,8 @@ class EncodedObs(NamedTuple):
 
     def decode(self, policy: DenoisingPolicy, noise: Tensor) -> Tensor:
         """Return a policy's chunks (N, H, A) for noise (N, H, A), in normalised units."""
+        if self.encoded is None:
+            return policy.decode_normalized(self.items, noise)
         return policy.decode_normalized(self.items, noise, encoded=self.encoded)
 
     def select(self, rows: Tensor) -> EncodedObs:
@@ -76,3 +78,17 @@ def demand_shared_encoder(net: ChunkNet, other: nn.Module, problem: str, expecte
     own, others = net.encoder.state_dict(), cast(ChunkNet, other).encoder.state_dict()
     if own.keys() != others.keys() or any(not torch.equal(own[name], others[name]) for name in own):
         raise ConfigError(problem, where="freeze_encoder", expected=expected)
+
+
+@torch.no_grad()
+def encoded_bytes(policy: DenoisingPolicy) -> int:
+    """Return the size of what a policy's encoder makes of one observation."""
+    items, steps = policy.obs_spec.items, policy.obs_horizon
+    obs = {
+        name: torch.zeros(
+            (1, steps, *spec.shape), dtype=getattr(torch, spec.dtype), device=policy.device
+        )
+        for name, spec in items.items()
+    }
+    encoded = policy.net.encoder(policy.features(obs))
+    return sum(leaf.numel() * leaf.element_size() for leaf in leaves(encoded))

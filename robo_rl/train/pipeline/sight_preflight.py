@@ -1,4 +1,4 @@
-"""Checks of policies that see, before demonstrations are recorded: images, memory and disk."""
+"""Checks before demonstrations are recorded: images, memory, disk, pretrained statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
-    """Build the experiment's policy once with the specs of its env, if images are involved.
+    """Build the policy once with the specs of its env, for images or pretrained statistics.
 
     Args:
         experiment: The experiment.
@@ -27,12 +27,14 @@ def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
     Raises:
         SpecError: The policy or its critic does not read what the env observes.
         ConfigError: A camera does not exist, or an image does not fit the encoder.
+        DataError: Pretrained statistics are those of other arrays.
         DeviceError: This machine cannot render, or has too little memory or disk for a stage.
     """
     stages, policy = [experiment.stages[label] for label in places], experiment.policy
     if not any(each.cls.output_policy(each.cfg, None, policy) is policy for each in stages):
         return
-    if not (policy.cfg.sees or policy.cfg.encoder.cls.reads_images or _has_cameras(experiment)):
+    seeing = policy.cfg.sees or policy.cfg.encoder.cls.reads_images or _has_cameras(experiment)
+    if not (seeing or any(getattr(each.cfg, "pretrained_statistics", False) for each in stages)):
         return
     with closing(experiment.make_env(1)) as env, torch.random.fork_rng(devices=[]):
         relative = policy.cfg.relative_to

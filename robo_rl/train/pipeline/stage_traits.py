@@ -76,6 +76,8 @@ class StageTraits:
         Raises:
             DeviceError: They need more memory or disk than the machine has.
             SpecError: What they name does not fit the policy.
+            DataError: It was made for other arrays.
+            ConfigError: It does not exist.
         """
         del cfg, policy, folder
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from robo_rl.algo.encoded_obs import demand_shared_encoder
+from robo_rl.algo.encoded_obs import demand_shared_encoder, encoded_bytes
 from robo_rl.algo.same_noise_distillation import same_noise_loss
+from robo_rl.config.models import OmitsDefaults
 from robo_rl.config.registry import Component
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.distillation.rounds import DistillationRounds, RoundsConfig
 from robo_rl.train.stages.distillation.taught import TaughtStage
 from robo_rl.train.stages.video import record_video
 
 WHY = "distillation"
+_OTHER_FIRST_STEPS = "RL gives the last denoising steps another encoder than the first"
+_ONE_ENCODER = "false, or online.algo.freeze_encoder: true, or finetune_steps: 0"
 
 
 class Distill(TaughtStage):
@@ -30,13 +36,13 @@ class Distill(TaughtStage):
         cfg: See ``Config``.
     """
 
-    class Config(RoundsConfig):
+    class Config(RoundsConfig, OmitsDefaults):
         """Rounds, env decisions and gradient steps of each, and the gate's margin.
 
         The student passes if its success, or return, is shown to be no more than ``margin`` below
         the teacher's, on the same start states; see ``compare``. ``warm_start_student`` starts from
         the joint student of the teacher's stage, if there is one. With ``freeze_encoder`` teacher
-        and student share the teacher's encoder, which encodes each visited state once a round.
+        and student share the teacher's encoder, which encodes the visited states once a round.
         """
 
         omitted: ClassVar[tuple[str, ...]] = ("freeze_encoder",)
@@ -57,6 +63,26 @@ class Distill(TaughtStage):
         """See ``Stage``."""
         del cfg
         check_distillable(policy.cfg, WHY)
+
+    @classmethod
+    def check_experiment(cls, cfg: Config, experiment: Experiment) -> None:
+        """Check that ``freeze_encoder`` finds one encoder of teacher and student.
+
+        Raises:
+            ConfigError: RL trains the encoder of some denoising steps alone, or a joint student.
+        """
+        if cfg.freeze_encoder:
+            _demand_one_encoder(cfg, experiment)
+
+    @classmethod
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
+        """See ``Stage``: also what a frozen encoder makes of the visited states."""
+        super().check_resources(cfg, policy, folder)
+        if cfg.freeze_encoder and policy.device.type == "cpu":
+            states = cfg.rounds * cfg.decisions * cfg.num_envs
+            hint = "lower rounds, decisions or num_envs of the stage, or set freeze_encoder: false"
+            needed = 2 * states * encoded_bytes(policy)  # also a copy
+            demand_memory(needed, f"{states:,} encoded states", hint)
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same start states, and save the student."""
@@ -113,6 +139,26 @@ def _demand_teachers_encoder(teacher: DenoisingPolicy, student: DenoisingPolicy)
     net, base = teacher.net, teacher.reference_net
     wanted = "false, or warm_start_student: false"
     demand_shared_encoder(net, student.net, "the joint student has another encoder", wanted)
-    if base is not None:
-        wanted = "false, or a teacher whose encoder RL did not train"
-        demand_shared_encoder(net, base, "the teacher's first steps have another encoder", wanted)
+    if base is not None and teacher.num_trained < teacher.num_steps:
+        demand_shared_encoder(net, base, _OTHER_FIRST_STEPS, _ONE_ENCODER)
+
+
+def _demand_one_encoder(cfg: Distill.Config, experiment: Experiment) -> None:
+    """Check that no earlier stage gives the joint student or the first steps another encoder."""
+    for label, stage in experiment.stages.items():
+        online: Any = stage.cfg
+        if stage.cls is Distill or not hasattr(online, "student"):
+            continue
+        if cfg.warm_start_student and online.student.steps:
+            raise ConfigError(
+                "the joint student has an encoder of its own",
+                where="distill.freeze_encoder",
+                expected="false, or warm_start_student: false",
+                found=f"{label}.student.steps {online.student.steps}",
+            )
+        asked, own = online.exploration.finetune_steps, experiment.policy.cfg
+        trained = own.finetune_steps if asked is None else asked
+        kept = getattr(online.algo.cfg, "freeze_encoder", False)
+        if not kept and 0 < trained < own.num_steps:
+            where, found = "distill.freeze_encoder", f"{label}: finetune_steps {trained}"
+            raise ConfigError(_OTHER_FIRST_STEPS, where=where, expected=_ONE_ENCODER, found=found)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.supervised import SupervisedTrainer, draw_pick
-from robo_rl.config.models import OmitsDefaults
+from robo_rl.config.models import ConfigModel
 from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.stateful import Stateful
@@ -30,7 +30,7 @@ Loss = Callable[[DenoisingPolicy, EncodedObs, torch.Generator], Tensor]
 """(student, B observations, generator) → loss (B,)."""
 
 
-class RoundsConfig(OmitsDefaults):
+class RoundsConfig(ConfigModel):
     """Rounds, env decisions and gradient steps of each."""
 
     rounds: int = Field(default=4, ge=1)
@@ -73,8 +73,8 @@ class DistillationRounds(Stateful):
         loss: Its loss at visited observations.
         stream: Name of the random streams.
         first: The policy that acts in the first round; None for the student, as in the others.
-        freeze_encoder: Whether the student's encoder keeps its weights, and encodes each state once
-            a round.
+        freeze_encoder: Whether the student's encoder keeps its weights, and encodes the visited
+            states once a round.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps")
@@ -92,7 +92,9 @@ class DistillationRounds(Stateful):
     ) -> None:
         self.cfg, self.context, self.stream = cfg, context, stream
         self.loss, self.first, self.freeze_encoder = loss, first, freeze_encoder
-        student.net.encoder.requires_grad_(not freeze_encoder)
+        self._encoded: EncodedObs | None = None
+        if freeze_encoder:
+            student.net.encoder.requires_grad_(False)
         self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
         self.generator = make_generator(stream, context.seed, device=student.device)
         self.visited: dict[str, Tensor] = {}
@@ -122,8 +124,8 @@ class DistillationRounds(Stateful):
         """Take one gradient step, after collecting states at the beginning of a round."""
         if self.trainer.done % self.cfg.steps == 0:
             self._visit()
-            self._encode()
-        states = self._encoded
+            self._encoded = None
+        states = self._states()
         obs = states.select(draw_pick(states.num_rows, self.cfg.batch, self.generator))
         return {"loss": self.trainer.step(self.loss(self.trainer.policy, obs, self.generator))}
 
@@ -141,9 +143,12 @@ class DistillationRounds(Stateful):
             obs = step.obs
         self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
 
-    def _encode(self) -> None:
-        states = EncodedObs(self.visited)
-        self._encoded = states.through(self.trainer.policy) if self.freeze_encoder else states
+    def _states(self) -> EncodedObs:
+        """Return the visited states, which a frozen encoder encodes once a round."""
+        if self._encoded is None:
+            states = EncodedObs(self.visited)
+            self._encoded = states.through(self.trainer.policy) if self.freeze_encoder else states
+        return self._encoded
 
     @cached_property
     def _env(self) -> ChunkEnv:
@@ -160,5 +165,4 @@ class DistillationRounds(Stateful):
     def _loaded(self) -> None:
         device = self.trainer.policy.device
         self.visited = {name: seen.to(device) for name, seen in self.visited.items()}
-        if self.visited:
-            self._encode()
+        self._encoded = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,11 @@ from small_images import make_seeing_policy, make_seen
 
 from robo_rl.algo.encoded_obs import EncodedObs, demand_shared_encoder
 from robo_rl.algo.same_noise_distillation import same_noise_loss
+from robo_rl.config.compose import compose
+from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.one_step import make_one_step_student
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.stages.distillation.one_step import Distill
 from robo_rl.train.stages.distillation.rounds import DistillationRounds
 
@@ -56,8 +60,11 @@ def test_a_round_is_that_of_an_encoder_that_runs_again_and_takes_no_gradient():
 
 @torch.no_grad()
 def test_chunks_of_an_encoded_observation_are_those_of_the_observation():
-    policy = make_seeing_policy(exec_horizon=3)
+    policy = make_seeing_policy(exec_horizon=3, finetune_steps=1)
     policy.freeze_reference()
+    with torch.no_grad():
+        names = dict(policy.net.named_parameters())
+        names[next(name for name in names if "encoder" not in name)].add_(0.1)
     obs = EncodedObs(make_seen(5, seed=2))
     noise = torch.randn(5, policy.horizon, policy.act_spec.size)
     found, wanted = obs.through(policy).decode(policy, noise), obs.decode(policy, noise)
@@ -72,3 +79,34 @@ def test_an_encoder_of_its_own_is_refused():
         next(student.net.encoder.parameters()).add_(1.0)
     with pytest.raises(ConfigError, match="freeze_encoder"):
         demand_shared_encoder(teacher.net, student.net, "other", "one")
+
+
+def test_weights_that_are_frozen_stay_so_where_the_encoder_is_trained():
+    teacher = make_seeing_policy(exec_horizon=3)
+    student = make_one_step_student(teacher)
+    first = next(student.net.encoder.parameters()).requires_grad_(False)
+    DistillationRounds(
+        Distill.Config(rounds=1),
+        SimpleNamespace(seed=0),  # pyright: ignore[reportArgumentType]
+        student,
+        lambda student, obs, draw: same_noise_loss(student, teacher, obs, draw),
+        stream="distill",
+    )
+    assert not first.requires_grad
+    assert sum(p.requires_grad for p in student.net.encoder.parameters()) > 0
+
+
+@pytest.mark.parametrize(
+    ("online", "said"),
+    [
+        ([], "another encoder than the first"),
+        (["algo.freeze_encoder=true", "student.steps=2"], "the joint student"),
+        (["algo.freeze_encoder=true"], ""),
+        (["exploration.finetune_steps=0"], ""),
+    ],
+)
+def test_two_encoders_are_refused_with_the_experiment(online: list[str], said: str):
+    changes = [f"stages.online.{each}" for each in online]
+    tree = compose("coloured_table", ["stages.distill.freeze_encoder=true", *changes])
+    with pytest.raises(ConfigError, match=said) if said else nullcontext():
+        validate(tree, Experiment)
