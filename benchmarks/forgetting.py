@@ -30,7 +30,7 @@ from robo_rl_tasks.coloured_table.goals import SKILLS
 
 KEPT = Path(__file__).parent / "results" / "forgetting"
 SFT_STEPS = (250, 1000, 4000)
-"""Gradient steps of the clones: success in the skill at which to compare has to be found."""
+"""Gradient steps of cloning further; more steps gain more and forget more."""
 COLUMNS = ("seed", "method", "this skill", "other skills", "KL, nats", "env steps")
 CLONE, TEACHER = "clone", "rl"
 
