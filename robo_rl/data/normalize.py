@@ -16,7 +16,8 @@ policy's chain, whose log-probabilities belong to the samples drawn. For actions
 
 - A flow or Gaussian policy is not bounded in network units and learns such actions. The env clips
   them to the limits of the action. An action at distance d has weight d² in a squared loss, so
-  actions far outside the limits should be removed from the data.
+  actions far outside the limits should be removed from the data. ``policy.clip`` bounds what a flow
+  policy predicts where it left the data.
 - A diffusion policy clamps its action to ±``clip``, 1 by default. It cannot reach actions beyond
   the quantiles unless ``policy.clip`` and ``policy.sampler.clip`` are raised.
 - Noise, and bounds of a std in network units, refer to a smaller range. Bounds in control steps

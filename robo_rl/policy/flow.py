@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.config.models import ConfigModel
+from robo_rl.config.models import ConfigModel, OmitsDefaults
 from robo_rl.config.registry import Component, component, default
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step
@@ -202,18 +202,25 @@ class FlowPolicy(MatchingPolicy):
     observation determines most of the action. An undertrained network then predicts a blurred
     action without residual noise (x-prediction; Li and He 2025, arXiv 2511.13720).
     ``prediction_type: vel`` predicts the velocity directly.
+
+    Far from the data the predicted action may be any number. A next step then starts even farther
+    away, so that a chain grows by a factor a step. ``clip`` bounds the predicted action in a chain,
+    and the last step ends at it. The cloning loss takes the prediction itself.
     """
 
     family: ClassVar[str] = "flow"
 
-    class Config(MatchingPolicy.Config):
+    class Config(MatchingPolicy.Config, OmitsDefaults):
         """Exploration uses flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
+        omitted: ClassVar[tuple[str, ...]] = ("clip",)
         expected_prediction: ClassVar[str] = "vel"
         sampler: Annotated[Component[Sampler], component("samplers")] = default("flow_noise")
         """Sampler of exploration."""
         prediction_type: Literal["act", "vel"] = "act"
         """Network output: the action, or the velocity."""
+        clip: float = Field(default=0.0, ge=0.0)
+        """Largest absolute predicted action of a chain, in normalised units; 0 is off."""
 
     cfg: Config
 
@@ -222,7 +229,17 @@ class FlowPolicy(MatchingPolicy):
         return FlowOde(FlowOde.Config(), num_steps)
 
     def interpret(self, out: Tensor, x: Tensor, t: Tensor) -> Tensor:
-        """Convert network output to velocity at x (B, H, A), t (B,), with 1 − t bounded below."""
+        """Convert network output to velocity at x (B, H, A), t (B,), with 1 − t bounded below.
+
+        The predicted action x + (1−t)·v is within ±``clip``.
+        """
+        vel, limit = self._velocity(out, x, t), self.cfg.clip
+        if not limit:
+            return vel
+        rest = self.noise_fraction(t)[:, None, None]
+        return ((x + rest * vel).clamp(-limit, limit) - x) / rest
+
+    def _velocity(self, out: Tensor, x: Tensor, t: Tensor) -> Tensor:
         if self.cfg.prediction_type == "vel":
             return out
         return (out - x) / self.noise_fraction(t)[:, None, None]
@@ -242,6 +259,6 @@ class FlowPolicy(MatchingPolicy):
         the same lower bound of 1 − t as the velocity.
         """
         x = torch.lerp(noise, act, t[:, None, None])
-        vel = self.interpret(self.net(x, t, embedding), x, t)
-        target = act - noise if self.cfg.prediction_type == "vel" else self.interpret(act, x, t)
+        vel = self._velocity(self.net(x, t, embedding), x, t)
+        target = act - noise if self.cfg.prediction_type == "vel" else self._velocity(act, x, t)
         return vel - target

@@ -26,7 +26,7 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
         for name in ("obs_horizon", "horizon", "exec_horizon", "relative_to", "sees", "encoder")
     }
     if isinstance(teacher, FlowPolicy):
-        shared["prediction_type"] = teacher.cfg.prediction_type
+        shared |= {"prediction_type": teacher.cfg.prediction_type, "clip": teacher.cfg.clip}
     cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
     student = FlowPolicy(cfg, teacher.env_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
     student.net.load_state_dict(teacher.net.state_dict())

@@ -147,6 +147,31 @@ def test_the_ode_of_a_network_that_always_predicts_one_action_ends_there(num_ste
     torch.testing.assert_close(act, torch.zeros_like(act), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("predicts", ["act", "vel"])
+def test_a_bounded_prediction_keeps_a_chain_that_left_the_data_near_it(predicts):
+    free, bound = (
+        make_policy("flow_noise", 4, prediction_type=predicts, clip=limit) for limit in (0.0, 1.5)
+    )
+    for policy in (free, bound):
+        with torch.no_grad():
+            policy.net.out.weight.mul_(40.0)
+    obs, noise = make_obs(64), torch.randn(64, 3, 2, dtype=torch.float64)
+    assert free.decode_normalized(obs, noise).abs().max() > 3.0
+    assert bound.decode_normalized(obs, noise).abs().max() <= 1.5 + 1e-9
+
+
+@pytest.mark.parametrize("predicts", ["act", "vel"])
+def test_a_bound_leaves_predictions_within_it_and_the_cloning_loss(predicts, generator):
+    free, bound, tight = (
+        make_policy("flow_noise", 4, prediction_type=predicts, clip=limit)
+        for limit in (0.0, 50.0, 0.01)
+    )
+    obs, noise = make_obs(8), torch.randn(8, 3, 2, dtype=torch.float64)
+    torch.testing.assert_close(bound.decode(obs, noise), free.decode(obs, noise))
+    losses = [each.loss(obs, noise, generator.manual_seed(0)) for each in (free, tight)]
+    assert torch.equal(*losses)
+
+
 @pytest.mark.parametrize("grad_steps", [None, 4, 2, 0])
 def test_gradients_flow_through_the_last_steps_of_a_chain_alone(grad_steps, generator):
     """With velocity v_k at step k the action is x[0] + Σ v_k/K + noise: ∂act/∂v_k = 1/K."""

@@ -32,6 +32,12 @@ def test_has_the_teachers_sizes_and_one_step(sampler, net):
     assert act.isfinite().all()
 
 
+def test_bounds_its_action_as_its_teacher_does():
+    teacher = make_policy("flow_noise", 5, clip=0.01).float()
+    act = make_one_step_student(teacher).decode_normalized(single(make_obs(4)), noise(4))
+    assert act.abs().max() <= 0.01 + 1e-6
+
+
 @pytest.mark.parametrize("predicts", ["act", "vel"])
 def test_starts_as_one_euler_step_of_the_teachers_flow(predicts):
     teacher = make_policy("flow_noise", 5, prediction_type=predicts).float()
