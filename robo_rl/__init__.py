@@ -176,9 +176,12 @@ if TYPE_CHECKING:
     from robo_rl.policy.inpaint import (
         InpaintSampler,
     )
-    from robo_rl.policy.kernel import (
+    from robo_rl.policy.kernels.base import (
         Kernel,
         randn,
+    )
+    from robo_rl.policy.kernels.gaussian import (
+        GaussianKernel,
     )
     from robo_rl.policy.matching import (
         MatchingPolicy,
@@ -263,6 +266,7 @@ __all__ = [
     "FlowOde",
     "Gate",
     "GateError",
+    "GaussianKernel",
     "Groupable",
     "ImageEncoder",
     "InpaintSampler",
@@ -422,8 +426,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "robo_rl.data.convert": (
         "Converter", "Converted", "Exporter",
     ),
-    "robo_rl.policy.kernel": (
+    "robo_rl.policy.kernels.base": (
         "Kernel", "randn",
+    ),
+    "robo_rl.policy.kernels.gaussian": (
+        "GaussianKernel",
     ),
     "robo_rl.policy.chain": (
         "Sampler", "Prediction", "Chain", "at_step",

@@ -21,7 +21,13 @@ SAMPLERS = {
     "flow_cps": {"name": "flow_cps"},
     "flow_noise": {"name": "flow_noise"},
 }
-FAMILY = {"gaussian": "gaussian", "ddpm": "diffusion", "ddim": "diffusion"}
+TOKENS = {"categorical": {"name": "categorical"}}
+FAMILY = {
+    "gaussian": "gaussian",
+    "ddpm": "diffusion",
+    "ddim": "diffusion",
+    "categorical": "tokens",
+}
 
 
 def make_policy(family: str, num_steps: int, **fields: object) -> Any:
@@ -29,7 +35,7 @@ def make_policy(family: str, num_steps: int, **fields: object) -> Any:
     torch.manual_seed(0)
     settings = {
         "name": FAMILY.get(family, "flow"),
-        "sampler": SAMPLERS[family],
+        "sampler": (SAMPLERS | TOKENS)[family],
         "num_steps": 1 if family == "gaussian" else num_steps,
         "horizon": 3,
         "exec_horizon": 2,

@@ -1,6 +1,6 @@
 """On-policy distillation: the chains of a student are drawn towards those of a teacher.
 
-The reverse KL of two chains is a sum over denoising steps. Each step compares two Gaussian kernels
+The reverse KL of two chains is a sum over denoising steps. Each step compares two kernels
 at the student's own x[k], in closed form. The teacher thus corrects what the student itself does,
 at states that the student visits. The teacher may be larger, or read items that the student lacks.
 
@@ -12,14 +12,12 @@ Shapes: B rows, H horizon, A act_dim, K denoising steps.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from robo_rl.core.errors import SpecError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.kernels.base import Kernel
 
 
 class Teacher:
@@ -50,10 +48,7 @@ class Teacher:
         if self._base is None:
             return found
         kept = self._base.kernel(self._base.encode(obs), k, x)
-        early = (k < self._frozen)[:, None, None]
-        pairs = ((kept.mean, found.mean), (kept.std, found.std))
-        mean, std = (torch.where(early, *pair) for pair in pairs)
-        return replace(found, mean=mean, std=std)
+        return found.where(k >= self._frozen, kept)
 
 
 def chain_kl(
@@ -65,11 +60,11 @@ def chain_kl(
 ) -> Tensor:
     """K times the KL of one step k of each row, mean over H and A; (B,).
 
-    The KL of a step is log(σ_T/σ_S) + (σ_S² + (μ_S − μ_T)²) / (2σ_T²) − ½. k is uniform, so that
-    the expectation is the KL of the chains, per element. Both σ are at least ``std_floor``: without
-    it the KL of a step without noise is infinite, and steps with little noise outweigh the others.
-    The noise of actions of a chunk counts as independent, also where exploration shifts the chunk
-    as a whole.
+    The KL of a Gaussian step is log(σ_T/σ_S) + (σ_S² + (μ_S − μ_T)²) / (2σ_T²) − ½. k is uniform,
+    so that the expectation is the KL of the chains, per element. Both σ are at least ``std_floor``:
+    without it the KL of a step without noise is infinite, and steps with little noise outweigh the
+    others. The noise of actions of a chunk counts as independent, also where exploration shifts the
+    chunk as a whole.
 
     Args:
         student: Gradients flow through its kernel alone; x[k] comes from its chain.
@@ -84,7 +79,7 @@ def chain_kl(
     k = torch.randint(steps, (len(x),), generator=generator, device=generator.device)
     own = student.kernel(student.encode(obs), k, x[rows, k])
     wanted = teacher.kernel(obs, k, x[rows, k])
-    kl = _floored(own, std_floor).kl(_floored(wanted, std_floor))
+    kl = own.with_spread(std_floor).kl(wanted.with_spread(std_floor))
     return steps * kl.mean(dim=(1, 2))
 
 
@@ -102,10 +97,6 @@ def _demand_same_chains(teacher: DenoisingPolicy, student: DenoisingPolicy) -> N
             hint = "give teacher and student the same chains, and clone both from one dataset"
             problem = f"the teacher has another {what}"
             raise SpecError(problem, expected=ours, found=theirs, hint=hint)
-
-
-def _floored(kernel: Kernel, std_floor: float) -> Kernel:
-    return replace(kernel, std=kernel.std.clamp(min=std_floor), rho=0.0)
 
 
 def _act_range(policy: DenoisingPolicy) -> tuple[list[float], list[float]]:

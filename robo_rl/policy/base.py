@@ -36,7 +36,7 @@ from robo_rl.policy.chain import (
 )
 from robo_rl.policy.correlation import Correlation, correlate_start
 from robo_rl.policy.inpaint import InpaintTarget
-from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.kernels.base import Kernel
 from robo_rl.policy.noise import std_scale
 from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import at_progress, start_value
@@ -120,6 +120,8 @@ class DenoisingPolicy(nn.Module):
 
     family: ClassVar[str]
     """Registered name of the family."""
+    reparameterized: ClassVar[bool] = True
+    """Whether samples are functions of Gaussian noise, through which gradients flow."""
 
     def __init__(
         self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
@@ -140,7 +142,7 @@ class DenoisingPolicy(nn.Module):
         self.set_progress(0.0)
         self.eval_sampler = self.make_eval_sampler(cfg.num_steps)
         encoder: ObsEncoder = cfg.encoder.build(self.obs_spec, cfg.obs_horizon)
-        self.net: ChunkNet = cfg.net.build(cfg.horizon, act_spec.size, encoder.num_features)
+        self.net: ChunkNet = self.make_net(encoder.num_features)
         self.net.encoder = encoder
         self.noise_head = self.make_noise_head() if self.sampler.learns_noise else None
         self.reference_net: nn.Module | None = None
@@ -185,6 +187,10 @@ class DenoisingPolicy(nn.Module):
         del x, t
         return out
 
+    def make_net(self, features: int) -> ChunkNet:
+        """Return the network for this number of features of an observation."""
+        return self.cfg.net.build(self.cfg.horizon, self.act_spec.size, features)
+
     def make_noise_head(self) -> nn.Module:
         """Return the noise network: (embedding, time features) → raw level per action element."""
         size = self.horizon * self.act_spec.size
@@ -198,6 +204,11 @@ class DenoisingPolicy(nn.Module):
     def device(self) -> torch.device:
         """Where it is, and so what it is handed."""
         return self.normalizer.device
+
+    @property
+    def learns_spread(self) -> bool:
+        """Whether the network decides how widely actions are drawn, as an entropy bonus needs."""
+        return self.sampler.learns_noise
 
     @property
     def num_trained(self) -> int:

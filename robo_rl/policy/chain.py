@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from robo_rl.policy.kernel import Kernel, randn
+from robo_rl.policy.kernels.base import Kernel, randn
 from robo_rl.policy.placed import placed
 
 __all__ = [
@@ -161,7 +161,7 @@ def draw_chain(
                 )
             if others is not None and k_star is not None:
                 quiet = others.kernel(k, x, prediction)
-                own, law = (_choose(k_star == step, each, quiet) for each in (own, law))
+                own, law = (each.where(k_star == step, quiet) for each in (own, law))
             x = law.sample(generator)
             states.append(x)
             log_probs.append(law.log_prob(x))
@@ -182,12 +182,6 @@ def _draw_step(stochastic: Tensor, rows: int, generator: torch.Generator | None)
     device = None if generator is None else generator.device
     pick = torch.randint(len(steps), (rows,), generator=generator, device=device)
     return steps.to(pick.device, non_blocking=True)[pick]
-
-
-def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
-    pick = rows[:, None, None]
-    mean = torch.where(pick, chosen.mean, other.mean)
-    return replace(chosen, mean=mean, std=torch.where(pick, chosen.std, other.std))
 
 
 def at_step(table: Tensor, k: Tensor, like: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
-from robo_rl.policy.kernel import Kernel, randn
+from robo_rl.policy.kernels.base import randn
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.policy.noise import StdBounds, StdScale, clamp_std, per_element, std_bounds
 from robo_rl.policy.schedule import NonNegative, Share, start_value
@@ -90,14 +91,14 @@ class Ddim:
         """Standard normal noise."""
         return randn(shape, generator)
 
-    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return the kernel of the next state."""
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
         act = self.predicted_action(k, x, prediction)
         noise = (x - now.sqrt() * act) / (1.0 - now).sqrt()
         sigma = at_step(self.sigma, k, x)
         mean = after.sqrt() * act + (1.0 - after - sigma**2).clamp(min=0.0).sqrt() * noise
-        return Kernel(mean, at_step(self.std, k, x))
+        return GaussianKernel(mean, at_step(self.std, k, x))
 
     def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """x̂ = (x − √(1−ᾱ)·ε)/√ᾱ, clamped to ±clip."""
@@ -146,7 +147,7 @@ class Ddpm(Ddim):
         full = Ddim.Config.model_validate({**cfg.model_dump(), "train_steps": num_steps})
         super().__init__(full, num_steps, scale)
 
-    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return the kernel of the next state."""
         if self.cfg.std_max is not None:
             return super().kernel(k, x, prediction)
@@ -154,7 +155,7 @@ class Ddpm(Ddim):
         act = self.predicted_action(k, x, prediction)
         alpha = now / after
         mean = after.sqrt() * (1.0 - alpha) * act + alpha.sqrt() * (1.0 - after) * x
-        return Kernel(mean / (1.0 - now), at_step(self.std, k, x))
+        return GaussianKernel(mean / (1.0 - now), at_step(self.std, k, x))
 
 
 class DiffusionPolicy(MatchingPolicy):

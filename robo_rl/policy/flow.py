@@ -18,7 +18,8 @@ from robo_rl.config.models import ConfigModel, OmitsDefaults
 from robo_rl.config.registry import Component, component, default
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step
-from robo_rl.policy.kernel import Kernel, randn
+from robo_rl.policy.kernels.base import randn
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.policy.noise import (
     LearntStd,
@@ -53,10 +54,10 @@ class FlowOde:
         """Standard normal noise."""
         return randn(shape, generator)
 
-    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return mean x + v·dt, std 0."""
         del k
-        return Kernel(x + self.dt * prediction.out, torch.zeros_like(x[:, :1, :1]))
+        return GaussianKernel(x + self.dt * prediction.out, torch.zeros_like(x[:, :1, :1]))
 
     def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """Return the action predicted by a velocity, x + (1−t)·v."""
@@ -101,12 +102,12 @@ class FlowSde(FlowOde):
         sigma = level * ((1.0 - t) / t).sqrt() if num_steps > 1 else torch.full_like(t, level)
         self.sigma = clamp_std(sigma, cfg, unit=math.sqrt(self.dt), scale=scale)
 
-    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return the Euler–Maruyama kernel."""
         t, sigma = at_step(self.times, k, x), at_step(self.sigma, k, x)
         score = (t * prediction.out - x) / (1.0 - t)
         drift = prediction.out + 0.5 * sigma**2 * score
-        return Kernel(x + self.dt * drift, sigma * math.sqrt(self.dt))
+        return GaussianKernel(x + self.dt * drift, sigma * math.sqrt(self.dt))
 
 
 class FlowCps(FlowOde):
@@ -143,13 +144,13 @@ class FlowCps(FlowOde):
         kept = (1.0 - (std / rest) ** 2).clamp(min=0.0).sqrt()
         self.cos, self.sin = torch.where(free, cos, kept), torch.where(free, sin, std / rest)
 
-    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return the kernel of the next state; the last step is deterministic."""
         t, cos, sin = (at_step(table, k, x) for table in (self.times, self.cos, self.sin))
         rest = at_step(self.rest, k, x)
         act = self.predicted_action(k, x, prediction)
         noise = x - t * prediction.out
-        return Kernel((1.0 - rest) * act + rest * cos * noise, rest * sin)
+        return GaussianKernel((1.0 - rest) * act + rest * cos * noise, rest * sin)
 
 
 class FlowNoise(FlowOde):
@@ -167,7 +168,7 @@ class FlowNoise(FlowOde):
     class Config(LearntStd):
         """Bounds of the learnt standard deviation, in units of ``std_unit``.
 
-        ``chunk_correlation`` correlates the noise of neighbouring actions (see ``Kernel``).
+        ``chunk_correlation`` correlates the noise of neighbouring actions (see ``GaussianKernel``).
         """
 
         std_min: Positive = 0.05
@@ -186,11 +187,11 @@ class FlowNoise(FlowOde):
         self.stochastic = torch.ones(num_steps, dtype=torch.bool)
         self.cfg, self.scale = cfg, scale
 
-    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return mean x + v·dt, with the learnt std."""
         del k
         std = learnt_std(prediction.noise, self.cfg, self.scale)
-        return Kernel(
+        return GaussianKernel(
             x + self.dt * prediction.out, std, self.cfg.chunk_correlation, prediction.executed
         )
 

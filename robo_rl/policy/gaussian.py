@@ -16,7 +16,7 @@ from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.inpaint import InpaintTarget
-from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.policy.noise import LearntStd, StdScale, learnt_std
 
 
@@ -44,10 +44,10 @@ class Gaussian:
         """Return zeros of the given shape."""
         return torch.zeros(shape, device=None if generator is None else generator.device)
 
-    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return the kernel with the predicted mean and the learnt std."""
         del k, x
-        return Kernel(prediction.out, learnt_std(prediction.noise, self.cfg, self.scale))
+        return GaussianKernel(prediction.out, learnt_std(prediction.noise, self.cfg, self.scale))
 
     def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """Return the mean."""

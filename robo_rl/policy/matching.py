@@ -13,7 +13,7 @@ from torch import Tensor
 
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.kernel import randn
+from robo_rl.policy.kernels.base import randn
 from robo_rl.policy.placed import placed
 
 

@@ -13,7 +13,8 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
 
     The student starts from the teacher's network weights. For a flow teacher this is one Euler step
     over the whole unit of time with the velocity at t = 0, which is exact for a rectified flow. For
-    other families the weights serve as pretrained features.
+    other families the weights serve as pretrained features. A network of action tokens has other
+    first and last layers, which the student does not take.
 
     Args:
         teacher: Any denoising policy.
@@ -29,5 +30,7 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
         shared |= {"prediction_type": teacher.cfg.prediction_type, "clip": teacher.cfg.clip}
     cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
     student = FlowPolicy(cfg, teacher.env_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
-    student.net.load_state_dict(teacher.net.state_dict())
+    own = student.net.state_dict()
+    fits = {name: w for name, w in teacher.net.state_dict().items() if w.shape == own[name].shape}
+    student.net.load_state_dict(own | fits)
     return student.to(teacher.normalizer.device)

@@ -21,6 +21,7 @@ from robo_rl.core.spec import TensorSpec
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain, Kernel, Prediction
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.testing.backend import require
 from robo_rl.testing.env import random_act
 
@@ -225,7 +226,7 @@ class _Forbidden:
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         del k, prediction
-        return Kernel(torch.full_like(x, torch.nan), torch.ones(1, 1, 1))
+        return GaussianKernel(torch.full_like(x, torch.nan), torch.ones(1, 1, 1))
 
 
 def _check_tensor(what: str, tensor: Tensor, shape: tuple[int, ...]) -> None:

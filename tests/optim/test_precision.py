@@ -16,6 +16,7 @@ from robo_rl.algo.ppo.ratio_units import RatioMode, make_units
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.precision import Precision, autocast
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 ADV = torch.linspace(-1.0, 1.0, ROWS)
 CASES = [
@@ -60,6 +61,7 @@ def test_networks_run_in_it_and_kernels_do_not():
     with torch.no_grad(), autocast(Precision.FP32, policy):
         exact = unit_kernel(policy, data, units)
     assert seen == [torch.bfloat16, torch.float32]
+    assert isinstance(rough, GaussianKernel)
     assert rough.mean.dtype == rough.std.dtype == torch.float32
     error = (rough.mean - exact.mean).abs().max()
     assert 0.0 < float(error) < 0.03

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_policies import SAMPLERS, make_obs, make_policy
 
-from robo_rl.policy.chain import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 ROWS = 16
 
@@ -62,7 +62,7 @@ def test_the_random_step_is_any_of_those_that_are_trained_with_equal_probability
 
 
 def test_kernel_log_prob_is_the_normal_density():
-    kernel = Kernel(torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[0.5, 2.0]]]))
+    kernel = GaussianKernel(torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[0.5, 2.0]]]))
     got = kernel.log_prob(torch.tensor([[[1.5, 0.0]]]))
     # −½·1² − ln 0.5 − ln √2π and −½·1² − ln 2 − ln √2π
     half_log_2pi = 0.5 * math.log(2 * math.pi)
@@ -71,9 +71,9 @@ def test_kernel_log_prob_is_the_normal_density():
 
 
 def test_kernel_kl_equals_monte_carlo(generator):
-    ours = Kernel(torch.tensor([[[0.3]]]), torch.tensor([[[0.5]]]))
-    theirs = Kernel(torch.tensor([[[-0.1]]]), torch.tensor([[[0.8]]]))
-    wide = Kernel(ours.mean.expand(400_000, 1, 1), ours.std)
+    ours = GaussianKernel(torch.tensor([[[0.3]]]), torch.tensor([[[0.5]]]))
+    theirs = GaussianKernel(torch.tensor([[[-0.1]]]), torch.tensor([[[0.8]]]))
+    wide = GaussianKernel(ours.mean.expand(400_000, 1, 1), ours.std)
     x = wide.sample(generator)
     estimate = (wide.log_prob(x) - theirs.log_prob(x)).mean()
     assert abs(float(ours.kl(theirs)) - float(estimate)) < 0.005
@@ -81,7 +81,7 @@ def test_kernel_kl_equals_monte_carlo(generator):
 
 def test_deterministic_steps_have_no_density_and_no_gradient(generator):
     mean = torch.zeros(2, 1, 1, requires_grad=True)
-    kernel = Kernel(mean, torch.zeros(1))
+    kernel = GaussianKernel(mean, torch.zeros(1))
     score = kernel.log_prob(kernel.sample(generator) + 1.0)
     assert float(score.detach().abs().sum()) == 0.0
     score.sum().backward()
@@ -92,7 +92,7 @@ def test_deterministic_steps_have_no_density_and_no_gradient(generator):
 @pytest.mark.parametrize("rho", [0.0, 0.8])
 def test_correlated_density_is_the_multivariate_normal_of_every_prefix(rho, generator):
     horizon, std = 4, torch.tensor([0.5, 1.0, 2.0, 0.7]).view(1, -1, 1).double()
-    kernel = Kernel(torch.randn(1, horizon, 1, generator=generator).double(), std, rho)
+    kernel = GaussianKernel(torch.randn(1, horizon, 1, generator=generator).double(), std, rho)
     x = kernel.sample(generator)
     lags = torch.arange(horizon)
     cov = rho ** (lags[:, None] - lags).abs().double() * std.flatten() * std.view(-1, 1)
@@ -107,7 +107,7 @@ def test_entropy_is_the_multivariate_normals_of_every_prefix(rho):
     horizon, std = 4, torch.tensor([0.5, 1.0, 2.0, 0.7]).double()
     lags = torch.arange(horizon)
     cov = rho ** (lags[:, None] - lags).abs().double() * std * std[:, None]
-    entropy = Kernel(torch.zeros(1, horizon, 1).double(), std.view(1, -1, 1), rho).entropy()
+    entropy = GaussianKernel(torch.zeros(1, horizon, 1).double(), std.view(1, -1, 1), rho).entropy()
     for n in range(1, horizon + 1):
         law = torch.distributions.MultivariateNormal(torch.zeros(n).double(), cov[:n, :n])
         assert float(entropy[0, :n].sum()) == pytest.approx(float(law.entropy()))
@@ -115,13 +115,13 @@ def test_entropy_is_the_multivariate_normals_of_every_prefix(rho):
 
 def test_entropy_of_an_offset_is_counted_once_and_of_certainty_not_at_all():
     # ½·ln(2πe·0.3²) = 1.418939 − 1.203973
-    offset = Kernel(torch.zeros(1, 4, 1), torch.full((1, 1, 1), 0.3), 1.0).entropy()
+    offset = GaussianKernel(torch.zeros(1, 4, 1), torch.full((1, 1, 1), 0.3), 1.0).entropy()
     assert float(offset.sum()) == pytest.approx(0.214966, abs=1e-5)
-    assert float(Kernel(torch.zeros(1, 4, 1), torch.zeros(1)).entropy().abs().sum()) == 0.0
+    assert float(GaussianKernel(torch.zeros(1, 4, 1), torch.zeros(1)).entropy().abs().sum()) == 0.0
 
 
 def test_correlated_noise_keeps_its_std_and_has_its_correlation(generator):
-    kernel = Kernel(torch.zeros(200_000, 3, 1), torch.full((1, 1, 1), 0.3), 0.8)
+    kernel = GaussianKernel(torch.zeros(200_000, 3, 1), torch.full((1, 1, 1), 0.3), 0.8)
     cov = torch.cov(kernel.sample(generator)[..., 0].T)
     want = 0.09 * torch.tensor([[1.0, 0.8, 0.64], [0.8, 1.0, 0.8], [0.64, 0.8, 1.0]])
     assert float((cov - want).abs().max()) < 0.002
@@ -136,26 +136,28 @@ def test_correlated_kl_is_the_multivariate_normals(generator):
         mean = torch.randn(horizon, generator=generator).double()
         std = 0.5 + torch.rand(horizon, generator=generator).double()
         laws.append(torch.distributions.MultivariateNormal(mean, corr * std * std[:, None]))
-        kernels.append(Kernel(mean.view(1, -1, 1), std.view(1, -1, 1), rho))
+        kernels.append(GaussianKernel(mean.view(1, -1, 1), std.view(1, -1, 1), rho))
     want = torch.distributions.kl_divergence(*laws)
     assert float(kernels[0].kl(kernels[1]).sum()) == pytest.approx(float(want))
 
 
 def test_with_full_correlation_the_chunk_moves_as_one_and_its_offset_is_scored(generator):
-    kernel = Kernel(torch.randn(5, 4, 2, generator=generator), torch.full((1, 1, 2), 0.3), 1.0)
+    kernel = GaussianKernel(
+        torch.randn(5, 4, 2, generator=generator), torch.full((1, 1, 2), 0.3), 1.0
+    )
     x = kernel.sample(generator)
     offset = (x - kernel.mean)[:, 0]
     torch.testing.assert_close(x, kernel.mean + offset[:, None])
     law = torch.distributions.Normal(0.0, 0.3)
     torch.testing.assert_close(kernel.log_prob(x).sum(1), law.log_prob(offset))
-    moved = Kernel(kernel.mean + 0.1, kernel.std, 1.0)
+    moved = GaussianKernel(kernel.mean + 0.1, kernel.std, 1.0)
     assert float(kernel.kl(moved)[0].sum()) == pytest.approx(2 * 0.5 * (0.1 / 0.3) ** 2, rel=1e-5)
 
 
 def test_the_score_of_an_offset_has_mean_zero_also_where_the_std_varies(generator):
     """E[∂ log p / ∂ log std] = 0, which holds for the density of what was drawn and no other."""
     log_std = torch.log(torch.tensor([0.1, 0.2, 0.4]).double()).view(1, 3, 1).requires_grad_()
-    kernel = Kernel(torch.zeros(400_000, 3, 1).double(), log_std.exp(), 1.0)
+    kernel = GaussianKernel(torch.zeros(400_000, 3, 1).double(), log_std.exp(), 1.0)
     score = kernel.log_prob(kernel.sample(generator).detach()).sum(dim=(1, 2)).mean()
     (gradient,) = torch.autograd.grad(score, log_std)
     assert float(gradient.abs().max()) < 0.005

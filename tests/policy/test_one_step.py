@@ -18,10 +18,11 @@ def single(obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: value.float() for name, value in obs.items()}
 
 
-@pytest.mark.parametrize("sampler", ["gaussian", "ddim", "flow_sde", "flow_noise"])
+@pytest.mark.parametrize("sampler", ["gaussian", "ddim", "flow_sde", "flow_noise", "categorical"])
 @pytest.mark.parametrize("net", ["mlp", "unet1d"])
 def test_has_the_teachers_sizes_and_one_step(sampler, net):
-    teacher = make_policy(sampler, 5, net=net, obs_horizon=2).float()
+    steps = 3 if sampler == "categorical" else 5
+    teacher = make_policy(sampler, steps, net=net, obs_horizon=2).float()
     student = make_one_step_student(teacher)
     assert student.num_steps == 1
     for name in ("obs_horizon", "horizon", "exec_horizon", "obs_spec", "act_spec"):

@@ -11,8 +11,8 @@ from torch import nn
 
 from robo_rl.core.errors import PluginError
 from robo_rl.data.normalize import Normalizer
-from robo_rl.policy.chain import Kernel
 from robo_rl.policy.flow import FlowNoise, FlowPolicy
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.testing.policy import check_policy
 
 NETS = {
@@ -28,6 +28,10 @@ def test_our_families_conform(sampler, net):
         return make_policy(sampler, 4, net=NETS[net], obs_horizon=2).float()
 
     check_policy(make, FAMILY.get(sampler, "flow"))
+
+
+def test_action_tokens_conform():
+    check_policy(lambda: make_policy("categorical", 3, net=NETS["mlp"]).float(), "tokens")
 
 
 class ScoresOnAnotherTimeGrid(FlowPolicy):
@@ -99,7 +103,7 @@ class KeepsSomethingToItself(FlowPolicy):
 class _Shaken(FlowNoise):
     def kernel(self, k, x, prediction):
         kernel = super().kernel(k, x, prediction)
-        return Kernel(kernel.mean, kernel.std * (1.0 + 0.1 * (len(k) == 24)))
+        return GaussianKernel(kernel.mean, kernel.std * (1.0 + 0.1 * (len(k) == 24)))
 
 
 class SpreadsMoreThanItSays(FlowPolicy):

@@ -18,6 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.off_policy.reference_kl import ReferenceKl, ReferenceKlConfig, check_has_density
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.stateful import Stateful
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.policy.base import DenoisingPolicy
@@ -76,7 +77,8 @@ class ActorTrainer(Stateful, ABC):
 
     @staticmethod
     def check_policy(cfg: OffPolicyActorConfig, policy: DenoisingPolicy) -> None:
-        """Refuse a policy that the reference KL does not support, see ``ReferenceKl``."""
+        """Refuse a policy without gradients, or that ``ReferenceKl`` does not support."""
+        check_reparameterized(policy)
         if cfg.regularization.enabled:
             check_has_density(policy)
 
@@ -108,6 +110,20 @@ class ActorTrainer(Stateful, ABC):
     def _loaded(self) -> None:
         if self.regularizer is not None:
             self.regularizer.reset_reference(self.policy)
+
+
+def check_reparameterized(policy: DenoisingPolicy) -> None:
+    """Check that gradients of a critic reach the policy through its actions.
+
+    Raises:
+        ConfigError: It draws tokens.
+    """
+    if not policy.reparameterized:
+        raise ConfigError(
+            "a critic's gradient does not reach a policy that draws tokens",
+            expected="policy flow, diffusion or gaussian, or algorithm ppo",
+            found=f"policy '{policy.family}'",
+        )
 
 
 def out_of_range(act: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:

@@ -16,7 +16,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.embedding import repeat_rows
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.kernels.base import Kernel
 
 
 class ReferenceKlConfig(ConfigModel):

@@ -16,7 +16,7 @@ penalises actions out of range.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -28,7 +28,7 @@ from robo_rl.algo.off_policy.temperature import Temperature
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction
-from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 _FAR = 20.0
 """A raw noise level whose std is at its bound within float64 precision."""
@@ -151,7 +151,7 @@ def entropy(policy: DenoisingPolicy, *, std: float | None = None, raw: float = 0
     steps = policy.trainable_steps.nonzero().flatten()
     x = torch.zeros(len(steps), policy.horizon, policy.act_spec.size, dtype=torch.float64)
     prediction = Prediction(x, torch.full_like(x, raw))
-    kernel: Kernel = policy.sampler.kernel(steps, x, prediction)
+    kernel = cast(GaussianKernel, policy.sampler.kernel(steps, x, prediction))
     if std is not None:
         kernel = replace(kernel, std=torch.where(kernel.std > 0, std, 0.0))
     return float(kernel.entropy()[:, : policy.exec_horizon].sum())

@@ -197,11 +197,10 @@ class Objective:
         """Divisors (R,) of units' sums: the number of scored elements for ``mean``, else 1."""
         if self.cfg.ratio_reduction == "sum":
             return 1.0
-        steps = 1 if kernel is None else units.k.shape[1]  # a mean over draws without kernels
+        if kernel is not None:
+            return unit_sums(kernel.has_density(), self.data, units).sum(-1).clamp(min=1)
         actions = self.data.executed[units.row].sum(dim=(1, 2)).clamp(min=1)
-        if kernel is not None and kernel.rho == 1.0:
-            actions = torch.ones_like(actions)  # one offset for the whole chunk
-        return steps * actions * self.data.x.shape[-1]
+        return actions * self.data.x.shape[-1]  # a mean over draws without kernels
 
     def _step_discount(self, k: Tensor) -> Tensor | float:
         """γ_den^(K−1−k) for per_step units, else 1 (DPPO, arXiv 2409.00588, section 4.3)."""
@@ -253,10 +252,26 @@ def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None
             found=policy.cfg.sampler.name,
             hint="use flow_noise, flow_sde, or ddim and ddpm with std_min above 0",
         )
-    if cfg.entropy_coef and not policy.sampler.learns_noise:
+    if not policy.reparameterized:
+        _refuse_noise(cfg, policy)
+    if cfg.entropy_coef and not policy.learns_spread:
         raise ConfigError(
             "an entropy bonus needs noise that is learnt",
             expected="a sampler such as flow_noise or gaussian",
             found=policy.cfg.sampler.name,
             hint="set entropy_coef to 0; this sampler's noise is fixed in its config",
         )
+
+
+def _refuse_noise(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None:
+    """Refuse settings that are of Gaussian noise."""
+    for name, used in (
+        ("ratio: noise_conditioned", cfg.ratio is RatioMode.NOISE_CONDITIONED),
+        ("ratio_norm: guard", cfg.ratio_norm is RatioNorm.GUARD),
+    ):
+        if used:
+            raise ConfigError(
+                f"'{name}' is of Gaussian noise, which this policy does not draw",
+                expected="ratio joint, per_step or single_step, and ratio_norm none",
+                found=f"policy '{policy.family}'",
+            )

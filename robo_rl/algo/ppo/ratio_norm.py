@@ -13,12 +13,14 @@ out, because all steps of a chain have equal length.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import cast
 
 from torch import Tensor
 
 from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_sums
 from robo_rl.algo.ppo.ratio_units import Units
-from robo_rl.policy.chain import Kernel
+from robo_rl.policy.kernels.base import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 
 class RatioNorm(StrEnum):
@@ -35,15 +37,17 @@ def guard_log_ratio(
 
     Args:
         log_ratio: (R, J), of each step.
-        old: The acting policy's kernels, (R·J, H, A).
+        old: The acting policy's kernels, (R·J, H, A); Gaussian ones.
         new: The trained policy's kernels, (R·J, H, A).
         data: The rollout's decisions.
         units: The minibatch.
     """
-    return (log_ratio + unit_sums(old.kl(new), data, units)) * _spread(old, data, units)
+    return (log_ratio + unit_sums(old.kl(new), data, units)) * _spread(
+        cast(GaussianKernel, old), data, units
+    )
 
 
-def _spread(kernel: Kernel, data: ActorBatch, units: Units) -> Tensor:
+def _spread(kernel: GaussianKernel, data: ActorBatch, units: Units) -> Tensor:
     """σ of a step's noise: the root mean square over its executed elements; (R, J)."""
     square = unit_sums(kernel.scale().square().expand_as(kernel.mean), data, units)
     count = data.executed[units.row].sum(dim=(1, 2)) * kernel.mean.shape[-1]

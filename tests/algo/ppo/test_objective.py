@@ -17,7 +17,7 @@ from robo_rl.algo.ppo.regularizers import RegularizationConfig
 from robo_rl.algo.ppo.surrogate_loss import TrustRegionConfig, surrogate
 from robo_rl.algo.ppo.trust_region import TrustRegion
 from robo_rl.core.errors import ConfigError
-from robo_rl.policy.chain import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 VEL = {"prediction_type": "vel"}
 SAMPLERS = [
@@ -46,6 +46,7 @@ MODES = [
     {"ratio": "cfm", "ratio_reduction": "mean"},
     {"ratio": "cfm", "cfm": {"num_samples": 2, "per_sample": True}},
 ]
+TOKEN_MODES = [mode for mode in MODES if mode["ratio"] != "cfm" and "ratio_norm" not in mode]
 
 
 def objective(policy, **fields) -> Objective:
@@ -76,6 +77,24 @@ def test_ratios_are_one_before_the_first_step(sampler, fields, mode):
     every.loss.backward()
     gradients = [p.grad for p in policy.parameters() if p.requires_grad and p.grad is not None]
     assert sum(float(g.norm()) for g in gradients) > 1e-4
+
+
+@pytest.mark.parametrize("mode", TOKEN_MODES, ids=lambda m: "-".join(map(str, m.values())))
+def test_ratios_of_tokens_are_one_before_the_first_step(mode):
+    found = objective(make_policy("categorical", 3), **mode, denoise_discount=1.0)
+    every = found.loss(torch.arange(found.size))
+    assert every.ratio_error < 1e-9
+    assert float(every.kl.abs().max()) < 1e-12
+    every.loss.backward()
+    assert found.policy.net.out.weight.grad.norm() > 1e-4
+
+
+def test_settings_of_gaussian_noise_are_refused_for_tokens():
+    policy = make_policy("categorical", 3)
+    for fields in ({"ratio": "noise_conditioned"}, {"ratio_norm": "guard"}):
+        with pytest.raises(ConfigError, match="is of Gaussian noise"):
+            check_policy_supports(ObjectiveConfig.model_validate(fields), policy)
+    check_policy_supports(ObjectiveConfig(entropy_coef=0.01), policy)
 
 
 def test_a_single_trained_step_is_the_last_of_the_ramp(generator):
@@ -114,7 +133,8 @@ def test_the_guard_is_what_the_trust_region_sees():
     found = objective(policy, ratio="per_step", ratio_norm="guard")
     likelihood, pick = found.likelihood, torch.arange(found.size)
     units, old = likelihood.units, unit_kernel(policy, found.data, likelihood.units)
-    old = Kernel(old.mean.detach(), old.std)
+    assert isinstance(old, GaussianKernel)
+    old = GaussianKernel(old.mean.detach(), old.std)
     with torch.no_grad():
         policy.net.out.bias += 0.02
     now = likelihood.score(policy, pick)

@@ -10,7 +10,7 @@ from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.actor_batch import ActorBatch
 from robo_rl.algo.ppo.ratio_norm import guard_log_ratio
 from robo_rl.algo.ppo.ratio_units import Units
-from robo_rl.policy.chain import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 
 def log_ratios(gap: Tensor, stds: list[float], draws: int, generator) -> tuple[Tensor, Tensor]:
@@ -18,7 +18,7 @@ def log_ratios(gap: Tensor, stds: list[float], draws: int, generator) -> tuple[T
     rows, steps = draws * len(stds), len(stds)
     mean = torch.zeros(rows, *gap.shape, dtype=torch.float64)
     std = torch.tensor(stds, dtype=torch.float64).repeat(draws)[:, None, None]
-    old, new = Kernel(mean, std), Kernel(mean + gap, std)
+    old, new = GaussianKernel(mean, std), GaussianKernel(mean + gap, std)
     x = old.sample(generator)
     raw = (new.log_prob(x) - old.log_prob(x)).sum(dim=(1, 2)).view(draws, steps)
     executed = torch.ones(draws, gap.shape[0], 1, dtype=torch.bool)
@@ -30,7 +30,7 @@ def log_ratios(gap: Tensor, stds: list[float], draws: int, generator) -> tuple[T
 def test_one_draw_by_hand():
     """Means 0 and 0.1, σ = 0.5, x = 0.3: ln r = (0.3² − 0.2²)/(2·0.25) = 0.1, b = 0.1²/0.5."""
     shape = torch.zeros(1, 1, 1, dtype=torch.float64)
-    old, new = Kernel(shape, shape + 0.5), Kernel(shape + 0.1, shape + 0.5)
+    old, new = GaussianKernel(shape, shape + 0.5), GaussianKernel(shape + 0.1, shape + 0.5)
     raw = (new.log_prob(shape + 0.3) - old.log_prob(shape + 0.3)).view(1, 1)
     data = ActorBatch(EncodedObs({}), shape, raw, raw, torch.ones(1, 1, 1, dtype=torch.bool))
     units = Units(torch.tensor([0]), torch.tensor([[0]]))
@@ -58,7 +58,7 @@ def test_in_many_dimensions_the_sums_are_taken_not_the_means(generator):
 
 def test_only_executed_actions_count():
     shape = torch.zeros(1, 2, 1, dtype=torch.float64)
-    old, new = Kernel(shape, shape + 0.5), Kernel(shape + 0.1, shape + 0.5)
+    old, new = GaussianKernel(shape, shape + 0.5), GaussianKernel(shape + 0.1, shape + 0.5)
     executed = torch.tensor([True, False]).view(1, 2, 1)
     data = ActorBatch(EncodedObs({}), shape, shape, shape, executed)
     units = Units(torch.tensor([0]), torch.tensor([[0]]))
@@ -69,7 +69,7 @@ def test_only_executed_actions_count():
 def test_learnt_noise_leaves_the_mean_at_zero(generator):
     """b is the closed-form KL, which also holds where σ itself has changed."""
     shape = torch.zeros(200_000, 1, 1, dtype=torch.float64)
-    old, new = Kernel(shape, shape + 0.5), Kernel(shape + 0.2, shape + 0.7)
+    old, new = GaussianKernel(shape, shape + 0.5), GaussianKernel(shape + 0.2, shape + 0.7)
     x = old.sample(generator)
     raw = (new.log_prob(x) - old.log_prob(x)).sum(dim=(1, 2))[:, None]
     executed = torch.ones(len(shape), 1, 1, dtype=torch.bool)

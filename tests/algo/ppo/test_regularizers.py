@@ -13,7 +13,7 @@ from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.actor_batch import ActorBatch, unit_kernel
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.algo.ppo.regularizers import RegularizationConfig, Regularizer, unit_kl
-from robo_rl.policy.chain import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 ROWS = 64
 
@@ -26,9 +26,9 @@ def one_unit(steps: int, horizon: int, executed: int) -> tuple[ActorBatch, Units
     )
 
 
-def kernels(mean: float, std: float, steps: int, horizon: int) -> Kernel:
+def kernels(mean: float, std: float, steps: int, horizon: int) -> GaussianKernel:
     shape = (steps, horizon, 1)
-    return Kernel(torch.full(shape, mean).double(), torch.full(shape, std).double())
+    return GaussianKernel(torch.full(shape, mean).double(), torch.full(shape, std).double())
 
 
 def test_divergences_by_hand():
@@ -53,9 +53,11 @@ def test_the_two_directions_differ_where_the_noise_does():
 def test_divergences_are_what_sampling_gives(generator):
     data, units = one_unit(steps=2, horizon=3, executed=2)
     ours, base = kernels(0.1, 0.3, 2, 3), kernels(0.0, 0.4, 2, 3)
-    wide = Kernel(ours.mean[:, None].expand(-1, 100_000, -1, -1).flatten(0, 1), ours.std[:1, :1])
+    wide = GaussianKernel(
+        ours.mean[:, None].expand(-1, 100_000, -1, -1).flatten(0, 1), ours.std[:1, :1]
+    )
     x = wide.sample(generator)
-    other = Kernel(torch.zeros_like(wide.mean), base.std[:1, :1])
+    other = GaussianKernel(torch.zeros_like(wide.mean), base.std[:1, :1])
     gap = (wide.log_prob(x) - other.log_prob(x))[:, :2].sum(dim=(1, 2))
     estimate = gap.view(2, -1).sum(0).mean()
     assert float(unit_kl(ours, base, data, units)) == pytest.approx(float(estimate), rel=0.02)
@@ -66,12 +68,12 @@ def test_a_chunk_that_is_bent_is_not_at_the_base_though_its_offset_is():
     data, units = one_unit(steps=1, horizon=4, executed=4)
     turn = torch.tensor([0.3, -0.3, 0.3, -0.3]).double().view(1, 4, 1)
     std = torch.full((1, 4, 1), 0.2).double()
-    ours, base = Kernel(turn, std, 1.0), Kernel(torch.zeros_like(turn), std, 1.0)
+    ours, base = GaussianKernel(turn, std, 1.0), GaussianKernel(torch.zeros_like(turn), std, 1.0)
     assert float(ours.kl(base).sum()) == pytest.approx(0.0, abs=1e-12)
     assert float(unit_kl(ours, base, data, units)) == pytest.approx(4 * 0.5 * (0.3 / 0.2) ** 2)
-    moved = Kernel(torch.full_like(turn, 0.3), std, 1.0)
+    moved = GaussianKernel(torch.full_like(turn, 0.3), std, 1.0)
     assert float(unit_kl(moved, base, data, units)) == pytest.approx(0.5 * (0.3 / 0.2) ** 2)
-    assert not bool(Kernel(turn, std).kl_shape_term(Kernel(turn + 1.0, std)).any())
+    assert not bool(GaussianKernel(turn, std).kl_shape_term(GaussianKernel(turn + 1.0, std)).any())
 
 
 def anchored(cfg: RegularizationConfig, finetune_steps: int = 0):

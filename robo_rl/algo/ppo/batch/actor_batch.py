@@ -6,7 +6,6 @@ Shapes: N decisions, R units of J denoising steps, H horizon, A act_dim, K denoi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -146,16 +145,12 @@ class KernelTable:
     @torch.no_grad()
     def __init__(self, policy: DenoisingPolicy, data: ActorBatch, units: Units) -> None:
         kernels = [unit_kernel(policy, data, part) for part in slices(units)]
-        terms = units.k.shape[1]
-        self._like = kernels[0]
-        self.mean = torch.cat([k.mean for k in kernels]).unflatten(0, (-1, terms))
-        stds = [k.std.expand(len(k.mean), *k.std.shape[1:]) for k in kernels]
-        self.std = torch.cat(stds).unflatten(0, (-1, terms))
+        self._all = kernels[0].join(kernels[1:])
+        self._steps = torch.arange(units.k.shape[1], device=units.k.device)
 
     def select(self, pick: Tensor) -> Kernel:
         """Return the kernels (R·J, H, A) of these units."""
-        mean, std = (table[pick].flatten(0, 1) for table in (self.mean, self.std))
-        return replace(self._like, mean=mean, std=std)
+        return self._all.select((pick[:, None] * len(self._steps) + self._steps).flatten())
 
 
 def slices(units: Units) -> Iterator[Units]:

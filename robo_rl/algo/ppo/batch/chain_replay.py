@@ -14,7 +14,7 @@ Steps before the last K' run on the frozen reference network, so a replay starts
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 
 class ChainReplay(NamedTuple):
@@ -79,6 +79,6 @@ def _recover_noise(policy: DenoisingPolicy, embedding: Embedding, x: Tensor, fir
     return torch.cat([x[:, :0], *noises], dim=1)
 
 
-def _kernel(policy: DenoisingPolicy, embedding: Embedding, step: int, x: Tensor) -> Kernel:
+def _kernel(policy: DenoisingPolicy, embedding: Embedding, step: int, x: Tensor) -> GaussianKernel:
     k = torch.full((len(x),), step, device=x.device)
-    return policy.kernel(embedding, k, x)
+    return cast(GaussianKernel, policy.kernel(embedding, k, x))  # check_policy_supports

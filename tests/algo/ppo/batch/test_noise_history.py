@@ -14,6 +14,7 @@ from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.correlation import zero_previous_noise
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 STEPS, ENVS, BETA = 6, 8, 0.8
 MODES = [mode for mode in RatioMode if mode is not RatioMode.CFM]
@@ -119,6 +120,7 @@ def joint_log_prob(policy: DenoisingPolicy, rollout: Rollout) -> torch.Tensor:
         obs = {name: tensor[:, env] for name, tensor in rollout.obs.items()}
         zeros = torch.zeros(STEPS, dtype=torch.int64)
         law = policy.kernel(policy.encode(obs), zeros, rollout.x[:, env, 0])
+        assert isinstance(law, GaussianKernel)
         episode = (~rollout.noise_continues[:, env]).cumsum(0)
         t = torch.arange(STEPS).double()
         corr = torch.where(episode[:, None] == episode, BETA ** (t[:, None] - t).abs(), 0.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 BETA = 0.6
 STD = torch.tensor([0.5, 1.0, 2.0]).view(1, -1, 1).double()
@@ -15,8 +15,8 @@ STD = torch.tensor([0.5, 1.0, 2.0]).view(1, -1, 1).double()
 
 def pair(rho: float, rows: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     """Noise of two decisions, the second following the first under another mean and std."""
-    first = Kernel(torch.randn(rows, 3, 1, generator=generator).double(), STD, rho)
-    second = Kernel(torch.ones(rows, 3, 1).double(), 0.3 * STD.flip(1), rho)
+    first = GaussianKernel(torch.randn(rows, 3, 1, generator=generator).double(), STD, rho)
+    second = GaussianKernel(torch.ones(rows, 3, 1).double(), 0.3 * STD.flip(1), rho)
     noise = first.noise(first.sample(generator))
     beta = torch.full((rows, 1, 1), BETA).double()
     return noise, second.noise(second.given_previous_noise(noise, beta).sample(generator))
@@ -35,7 +35,7 @@ def test_noise_that_follows_keeps_its_law_and_has_its_correlation(rho, generator
 @pytest.mark.parametrize("rho", [0.0, 0.7])
 def test_the_law_that_follows_is_the_conditional_of_a_joint_normal(rho, generator):
     mean, noise = torch.zeros(1, 3, 1).double(), torch.randn(1, 3, 1, generator=generator).double()
-    kernel = Kernel(mean, STD, rho).given_previous_noise(
+    kernel = GaussianKernel(mean, STD, rho).given_previous_noise(
         noise, torch.full((1, 1, 1), BETA).double()
     )
     x = kernel.sample(generator)
@@ -50,7 +50,9 @@ def test_the_law_that_follows_is_the_conditional_of_a_joint_normal(rho, generato
 
 @pytest.mark.parametrize("rho", [0.0, 0.7, 1.0])
 def test_following_with_no_correlation_is_the_kernel_itself_to_the_bit(rho, generator):
-    kernel = Kernel(torch.randn(4, 3, 2, generator=generator), torch.full((1, 1, 2), 0.3), rho)
+    kernel = GaussianKernel(
+        torch.randn(4, 3, 2, generator=generator), torch.full((1, 1, 2), 0.3), rho
+    )
     same = kernel.given_previous_noise(
         torch.randn(4, 3, 2, generator=generator), torch.zeros(4, 1, 1)
     )
@@ -60,7 +62,7 @@ def test_following_with_no_correlation_is_the_kernel_itself_to_the_bit(rho, gene
 
 
 def test_a_deterministic_step_has_no_noise_and_stays_deterministic(generator):
-    kernel = Kernel(torch.randn(2, 3, 1, generator=generator), torch.zeros(1, 1, 1))
+    kernel = GaussianKernel(torch.randn(2, 3, 1, generator=generator), torch.zeros(1, 1, 1))
     assert not kernel.noise(kernel.mean + 1.0).any()
     following = kernel.given_previous_noise(torch.ones(2, 3, 1), torch.full((2, 1, 1), BETA))
     assert torch.equal(following.sample(generator), kernel.mean)
@@ -71,7 +73,7 @@ def test_gradients_reach_mean_and_std_through_a_draw(rho, generator):
     """x = mean + std·noise: ∂x/∂mean = 1, ∂x/∂(log std) = x − mean."""
     mean = torch.randn(4, 3, 1, generator=generator).double().requires_grad_()
     log_std = torch.full((), -1.0).double().requires_grad_()
-    kernel = Kernel(mean, log_std.exp().expand(1, 3, 1), rho)
+    kernel = GaussianKernel(mean, log_std.exp().expand(1, 3, 1), rho)
     x = kernel.sample(generator)
     to_mean, to_std = torch.autograd.grad(x.sum(), (mean, log_std))
     torch.testing.assert_close(to_mean, torch.ones_like(mean))
@@ -81,9 +83,9 @@ def test_gradients_reach_mean_and_std_through_a_draw(rho, generator):
 @pytest.mark.parametrize("executed", [1, 2, None])
 def test_an_offset_is_scored_by_the_actions_that_are_executed(executed, generator):
     mean = torch.randn(4, 3, 2, generator=generator).double().requires_grad_()
-    kernel = Kernel(mean, torch.full((1, 1, 1), 0.3).double(), 1.0, executed)
+    kernel = GaussianKernel(mean, torch.full((1, 1, 1), 0.3).double(), 1.0, executed)
     x = kernel.sample(generator).detach()
-    whole = Kernel(mean, kernel.std, 1.0)
+    whole = GaussianKernel(mean, kernel.std, 1.0)
     # What was drawn moved all of them alike, so that no part of the chunk knows another offset.
     torch.testing.assert_close(kernel.log_prob(x), whole.log_prob(x))
     torch.testing.assert_close(kernel.noise(x), whole.noise(x))
@@ -95,7 +97,7 @@ def test_an_offset_is_scored_by_the_actions_that_are_executed(executed, generato
 
 
 def test_how_far_offsets_are_apart_is_told_of_what_is_executed():
-    first = Kernel(torch.zeros(1, 3, 1), torch.ones(1, 1, 1), 1.0, 2)
+    first = GaussianKernel(torch.zeros(1, 3, 1), torch.ones(1, 1, 1), 1.0, 2)
     apart = replace(first, mean=torch.tensor([1.0, 3.0, 50.0]).view(1, 3, 1))
     assert float(first.kl(apart).sum()) == pytest.approx(0.5 * 2.0**2)
     assert first.kl_shape_term(apart)[0, :2, 0].tolist() == [0.5, 0.5]

@@ -6,16 +6,20 @@ Shapes: B rows, H horizon, A act_dim. A sample is mean + std·noise with noise o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
+
+from robo_rl.policy.kernels.base import Kernel, randn
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
-class Kernel:
+class GaussianKernel(Kernel):
     """The Gaussian law of x[k+1] given x[k]; ``std`` is 0 at deterministic steps.
 
     With ``rho`` the noise along the horizon is a stationary first-order autoregression, which
@@ -58,7 +62,7 @@ class Kernel:
         z = z if self.rho < 1.0 else self._offset(z).expand_as(z)
         return torch.where(self.std > 0, z, 0.0)
 
-    def given_previous_noise(self, before: Tensor, beta: Tensor) -> Kernel:
+    def given_previous_noise(self, before: Tensor, beta: Tensor) -> Self:
         """Return the law for noise β·before + √(1−β²)·fresh, conditional on ``before``.
 
         If ``before`` is standard normal, the noise has unit variance again, and the marginal law is
@@ -76,7 +80,7 @@ class Kernel:
 
         It is 0 at deterministic steps.
         """
-        random, std = self._random(), torch.where(self.std > 0, self.scale(), 1.0)
+        random, std = self.has_density(), torch.where(self.std > 0, self.scale(), 1.0)
         z = self._white((x_next - self.mean) / std)
         spread = LOG_SQRT_2PI + std.log() + self._log_fresh(z)
         return torch.where(random, -0.5 * z * z - spread, 0.0)
@@ -88,19 +92,20 @@ class Kernel:
         """
         std = torch.where(self.std > 0, self.scale(), 1.0)
         spread = 0.5 + LOG_SQRT_2PI + std.log() + self._log_fresh(self.mean)
-        return torch.where(self._random(), spread, 0.0)
+        return torch.where(self.has_density(), spread, 0.0)
 
     def kl(self, other: Kernel) -> Tensor:
         """KL(self ‖ other) in closed form, by the chain rule along the horizon: (B, H, A).
 
         Both kernels must have the same ``rho``; 0 where either is deterministic.
         """
+        other = self._alike(other)
         ours, theirs = (torch.where(k.std > 0, k.scale(), 1.0) for k in (self, other))
         gap = (self.mean - other.mean) / theirs
         ratio = (ours / theirs).expand_as(gap)
         carried = self.rho * (ratio - _before(ratio, ratio)) / self._log_fresh(gap).exp()
         second = self._white(gap) ** 2 + ratio**2 + carried**2
-        both = self._random() & other._random()
+        both = self.has_density() & other.has_density()
         return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
 
     def kl_shape_term(self, other: Kernel) -> Tensor:
@@ -112,20 +117,44 @@ class Kernel:
         """
         if self.rho < 1.0:
             return torch.zeros_like(self.mean)
+        other = self._alike(other)
         gap = (self.mean - other.mean) / torch.where(other.std > 0, other.scale(), 1.0)
         both = ((self.std > 0) & (other.std > 0)).expand_as(gap)
         return torch.where(both, 0.5 * (gap - self._offset(gap)).square(), 0.0)
+
+    def has_density(self) -> Tensor:
+        """See ``Kernel``; with ρ = 1 only the first action, for the offset."""
+        random = (self.std > 0).expand_as(self.mean)
+        if self.rho < 1.0:
+            return random
+        return random & (torch.arange(self.mean.shape[1], device=random.device) == 0)[:, None]
+
+    def where(self, rows: Tensor, other: Kernel) -> Self:
+        """See ``Kernel``; correlations along the horizon are those of this kernel."""
+        pick, other = rows[:, None, None], self._alike(other)
+        mean = torch.where(pick, self.mean, other.mean)
+        return replace(self, mean=mean, std=torch.where(pick, self.std, other.std))
+
+    def select(self, rows: Tensor) -> Self:
+        """See ``Kernel``."""
+        return replace(self, mean=self.mean[rows], std=self._std_of_rows()[rows])
+
+    def join(self, others: Sequence[Kernel]) -> Self:
+        """See ``Kernel``."""
+        parts = [self, *(self._alike(other) for other in others)]
+        std = torch.cat([each._std_of_rows() for each in parts])
+        return replace(self, mean=torch.cat([each.mean for each in parts]), std=std)
+
+    def with_spread(self, std_floor: float) -> Self:
+        """See ``Kernel``."""
+        return replace(self, std=self.std.clamp(min=std_floor), rho=0.0)
 
     def scale(self) -> Tensor:
         """Std of the noise; with ρ = 1 that of the offset, the geometric mean along the horizon."""
         return self.std if self.rho < 1.0 else self.std.log().mean(dim=1, keepdim=True).exp()
 
-    def _random(self) -> Tensor:
-        """Mask of elements with a density; with ρ = 1 only the first action, for the offset."""
-        random = (self.std > 0).expand_as(self.mean)
-        if self.rho < 1.0:
-            return random
-        return random & (torch.arange(self.mean.shape[1], device=random.device) == 0)[:, None]
+    def _std_of_rows(self) -> Tensor:
+        return self.std.expand(len(self.mean), *self.std.shape[1:])
 
     def _correlated(self, noise: Tensor) -> Tensor:
         if self.rho == 0.0:
@@ -160,9 +189,3 @@ class Kernel:
 def _before(x: Tensor, first: Tensor) -> Tensor:
     """Shift by one along the horizon; the first element is that of ``first``."""
     return torch.cat([first[:, :1], x[:, :-1]], dim=1)
-
-
-def randn(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
-    """Standard normal noise on the generator's device, of the default dtype."""
-    device = None if generator is None else generator.device
-    return torch.randn(shape, generator=generator, device=device)
