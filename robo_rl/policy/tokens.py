@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Self
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
@@ -28,7 +29,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.correlation import Correlation
 from robo_rl.policy.kernels.base import Kernel
-from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of
+from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, soft_bins
 from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import Positive, start_value
 
@@ -61,10 +62,10 @@ class Categorical:
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return the kernel of the tokens of steps k (B,); ``prediction.out`` is (B, H, A, V)."""
-        logits, place = self._drawn(k, x, prediction)
+        logits, place = self.drawn(k, x, prediction)
         return CategoricalKernel.of(logits / start_value(self.cfg.temperature), place, x)
 
-    def _drawn(self, k: Tensor, x: Tensor, prediction: Prediction) -> tuple[Tensor, Tensor]:
+    def drawn(self, k: Tensor, x: Tensor, prediction: Prediction) -> tuple[Tensor, Tensor]:
         """Return the logits (B, G, V) and places (B, G) of the elements of steps k (B,)."""
         size = x[0].numel() // self.num_steps
         place = k[:, None] * size + torch.arange(size, device=x.device)
@@ -81,7 +82,7 @@ class Greedy(Categorical):
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Return the deterministic kernel."""
-        return CategoricalKernel.greedy(*self._drawn(k, x, prediction), x)
+        return CategoricalKernel.greedy(*self.drawn(k, x, prediction), x)
 
 
 class TokenPolicy(DenoisingPolicy):
@@ -105,6 +106,8 @@ class TokenPolicy(DenoisingPolicy):
         """Sampler of exploration."""
         bins: int = Field(default=64, ge=2)
         """V, tokens of an element: equal parts of its normalised range."""
+        label_width: float = Field(default=0.75, ge=0.0)
+        """Std of the labels of cloning around the action, in bins; 0 labels one bin."""
 
         @model_validator(mode="after")
         def _has_no_noise(self) -> Self:
@@ -142,14 +145,25 @@ class TokenPolicy(DenoisingPolicy):
         return Greedy(Categorical.Config(), num_steps)
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Cross-entropy in nats a token, at one drawn step of each row; (B,)."""
+        """Cross-entropy in nats a token, at one drawn step of each row; (B,).
+
+        Neighbouring bins share a label, because they are neighbouring actions.
+        """
         act = self.from_env(obs, act)
         k = torch.randint(
             self.num_steps, (len(act),), generator=generator, device=generator.device
         ).to(act.device)
         prediction = self._predict(self.net, None, self.eval_sampler, self.encode(obs), k, act)
-        law = Categorical(Categorical.Config(), self.num_steps).kernel(k, act, prediction)
-        return -law.log_prob(act).sum(dim=(1, 2)) * (self.num_steps / act[0].numel())
+        logits, place = Categorical(Categorical.Config(), self.num_steps).drawn(k, act, prediction)
+        target = act.flatten(1).gather(1, place)
+        return -(self._labels(target) * logits.log_softmax(dim=-1)).sum(dim=-1).mean(dim=-1)
+
+    def _labels(self, act: Tensor) -> Tensor:
+        """Return the odds (B, G, V) that cloning learns for elements (B, G)."""
+        bins, width = self.cfg.bins, self.cfg.label_width
+        if width:
+            return soft_bins(act, bins, width)
+        return one_hot(bin_of(act, bins), bins).to(act.dtype)
 
     def _predict(
         self, net: Any, head: Any, sampler: Sampler, embedding: Embedding, k: Tensor, x: Tensor

@@ -75,7 +75,7 @@ def test_odds_and_kl_of_chunks_are_sums_over_all_chunks(num_steps):
 
 def test_cloning_learns_which_actions_go_together(generator):
     """Two chunks, each as often: their mean, and mixtures of them, are not drawn."""
-    policy = make_policy("categorical", 3, bins=8).float()
+    policy = make_policy("categorical", 3, bins=8, label_width=0.0).float()
     obs = {name: each.float().expand(64, -1, -1) for name, each in make_obs(1).items()}
     sign = torch.where(torch.arange(64) % 2 == 0, 1.0, -1.0)[:, None, None]
     act = sign * torch.full((64, 3, 2), 0.6)

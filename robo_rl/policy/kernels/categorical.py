@@ -104,6 +104,19 @@ class CategoricalKernel(Kernel):
         return _put(torch.where(self.draws[:, None], drawn, 0.0), self.place, 0.0 * self.mean)
 
 
+def soft_bins(x: Tensor, bins: int, width: float) -> Tensor:
+    """Return the odds of the bins (…, V) for numbers (…): a Gaussian of this std, in bins.
+
+    The odds are those of the Gaussian between the edges of a bin, within [−1, 1] (HL-Gauss, Imani
+    and White 2018, arXiv 1806.04613, section 3; Farebrother et al. 2024, arXiv 2403.03950).
+    """
+    edges = 2.0 * torch.arange(bins + 1, device=x.device).to(x.dtype) / bins - 1.0
+    z = (edges - x.clamp(-1.0, 1.0)[..., None]) * (bins / (2.0 * width))
+    below = torch.special.ndtr(z)
+    odds = below.diff(dim=-1)
+    return odds / odds.sum(dim=-1, keepdim=True)
+
+
 def bin_values(bins: int, like: Tensor) -> Tensor:
     """Return the middles of the bins in [−1, 1], (V,), of ``like``'s dtype and device."""
     return (2.0 * torch.arange(bins, device=like.device) + 1.0).to(like.dtype) / bins - 1.0

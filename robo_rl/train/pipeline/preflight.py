@@ -31,7 +31,7 @@ def find_problems(
     policy: Component[DenoisingPolicy] | None = own
     for label, stage in stages.items():
         said: type[StageTraits] = stage.cls
-        yield from (Problem(label, missing_artifact(kind)) for kind in _missing(said, made))
+        yield from (Problem(label, missing_artifact(kind)) for kind in _missing(stage, made))
         try:
             if policy is not None:
                 said.check_policy(stage.cfg, policy)
@@ -58,5 +58,7 @@ def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
         yield Problem(last, text)
 
 
-def _missing(said: type[StageTraits], made: set[str] | None) -> list[str]:
-    return [] if made is None else [kind for kind in said.needs if kind not in made]
+def _missing(stage: Component[StageTraits], made: set[str] | None) -> list[str]:
+    if made is None:
+        return []
+    return [kind for kind in stage.cls.needed_artifacts(stage.cfg) if kind not in made]

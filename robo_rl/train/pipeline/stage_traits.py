@@ -45,6 +45,16 @@ class StageTraits:
                 )
 
     @classmethod
+    def needed_artifacts(cls, cfg: Any) -> tuple[str, ...]:
+        """Return the kinds of artifacts that earlier stages must make under these settings.
+
+        Args:
+            cfg: The stage's own ``Config``.
+        """
+        del cfg
+        return cls.needs
+
+    @classmethod
     def check_policy(cls, cfg: Any, policy: Component[DenoisingPolicy]) -> None:
         """Raise ConfigError for settings or a policy that cannot work in this stage.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Literal
 
 import torch
@@ -19,6 +20,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.rl.collector import Collector
 from robo_rl.train.rl.group_collector import GroupCollector
+from robo_rl.train.rl.process_reward import Potential, ProcessRewardEnv
 from robo_rl.train.rl.shards import ShardedCollector, ShardPlan
 
 NumEnvs = Annotated[int, Field(ge=1)] | Literal["auto"]
@@ -81,6 +83,7 @@ def make_collector(
     *,
     sharded: bool = False,
     by_failures: bool = False,
+    potential: Potential | None = None,
 ) -> Collector | ShardedCollector:
     """Build the collector for an algorithm.
 
@@ -91,13 +94,14 @@ def make_collector(
         num_envs: Number of envs over all shards.
         split: Shards of the run.
         by_failures: Whether new episodes favour the tasks that fail.
+        potential: Of the process reward; None without one.
         sharded: Whether the checkpoint has the state of a ``ShardedCollector``, even of one shard.
 
     Raises:
         ConfigError: The envs do not make whole groups, or the rollouts of several shards would
             differ in length.
     """
-    make = _maker(context, policy, algo, num_envs // split.total, by_failures)
+    make = _maker(context, policy, algo, num_envs // split.total, by_failures, potential)
     if split.total == 1 and not sharded:
         return make(make_generator("explore", context.seed, device=policy.device))
     return ShardedCollector(
@@ -112,14 +116,17 @@ def _maker(
     algo: Algorithm,
     num_envs: int,
     by_failures: bool,
+    potential: Potential | None,
 ) -> Callable[[torch.Generator], Collector]:
+    make_chunks = partial(
+        ChunkEnv if potential is None else partial(ProcessRewardEnv, potential=potential),
+        obs_horizon=policy.obs_horizon,
+        exec_horizon=policy.exec_horizon,
+        gamma=context.experiment.gamma,
+    )
+
     def make(generator: torch.Generator) -> Collector:
-        env = ChunkEnv(
-            context.experiment.make_env(num_envs, policy.device),
-            obs_horizon=policy.obs_horizon,
-            exec_horizon=policy.exec_horizon,
-            gamma=context.experiment.gamma,
-        )
+        env = make_chunks(context.experiment.make_env(num_envs, policy.device))
         ways = {"single_step": algo.single_step, "by_failures": by_failures}
         if algo.group_size > 1:
             return GroupCollector(env, generator, group_size=algo.group_size, **ways)

@@ -39,6 +39,7 @@ from robo_rl.train.rl.guard.final_choice import FinalChoice
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop_config import LoopConfig
 from robo_rl.train.rl.periodic_eval import PeriodicEval, probe_protocol
+from robo_rl.train.rl.process_reward import success_potential
 from robo_rl.train.rl.shards import ShardPlan
 from robo_rl.train.rl.stopping import StoppingRule
 from robo_rl.train.rl.task_sampler import success_by_task
@@ -108,6 +109,11 @@ class Loop(Stateful):
             self.parts,
             sharded=state is not None and "shards" in state["collector"],
             by_failures=cfg.task_sampling == "failures",
+            potential=(
+                success_potential(cfg.process_reward, context, policy)
+                if cfg.process_reward.weight
+                else None
+            ),
         )
         self.log = (
             MetricsLogger(context.directory / "metrics.jsonl") if self.is_main_process else None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robo_rl.algo.base import Algorithm
+from robo_rl.algo.on_policy import OnPolicy
 from robo_rl.config.registry import Component, component, default
 from robo_rl.train.rl.collector_factory import NumEnvs
 from robo_rl.train.rl.exploration.exploring_policy import ExplorationConfig
 from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.periodic_eval import PeriodicEval
+from robo_rl.train.rl.process_reward import ProcessReward
 from robo_rl.train.rl.task_sampler import TaskSampling
 
 
@@ -28,6 +30,9 @@ class LoopConfig(TaskSampling):
     total. ``stop_confirm`` episodes without exploration must reach the threshold too; else training
     goes on for ten updates before they are evaluated again. Times of updates exclude them.
 
+    ``process_reward`` adds that of a success classifier, for on-policy algorithms: stored rewards,
+    such as those of demonstrations, lack it.
+
     ``task_sampling`` draws the tasks of an env of several tasks (see ``TaskSampler``).
 
     ``exploration`` changes how the policy explores; the evaluated policy stays the same.
@@ -38,6 +43,8 @@ class LoopConfig(TaskSampling):
     The envs are split into ``shards`` equal parts with their own random streams. Each process has
     the same number of shards; 0 is one per process.
     """
+
+    omitted: ClassVar[tuple[str, ...]] = ("process_reward",)
 
     num_envs: NumEnvs = 256
     """Envs that are stepped at once; ``auto`` is as many as fit the device."""
@@ -61,6 +68,8 @@ class LoopConfig(TaskSampling):
     """Updates between two checkpoints."""
     exploration: ExplorationConfig = ExplorationConfig()
     """Exploration settings that differ from the policy's own."""
+    process_reward: ProcessReward = ProcessReward()
+    """Reward for the way to success, as a classifier sees it."""
     running_obs_stats: bool = False
     """Whether the normalisation statistics of observations are updated during training."""
     periodic_eval: PeriodicEval.Config = PeriodicEval.Config()
@@ -71,3 +80,12 @@ class LoopConfig(TaskSampling):
     """Online RL algorithm."""
     guard: CollapseGuard.Config = CollapseGuard.Config()
     """Collapse guard."""
+
+    @model_validator(mode="after")
+    def _rewards_are_of_one_kind(self) -> Self:
+        if self.process_reward.weight and not issubclass(self.algo.cls, OnPolicy):
+            raise ValueError(
+                f"process_reward: algorithm '{self.algo.name}' also learns from stored rewards;"
+                " set its weight to 0, or take algorithm ppo or nft"
+            )
+        return self

@@ -47,6 +47,11 @@ class OnlineRl(Stage):
         self.cfg = cfg
 
     @classmethod
+    def needed_artifacts(cls, cfg: Config) -> tuple[str, ...]:
+        """See ``StageTraits``: also a success classifier, for the process reward."""
+        return (*cls.needs, "success") if cfg.process_reward.weight else cls.needs
+
+    @classmethod
     def output_policy(
         cls, cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, kl_divergence
 
-from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, bin_values
+from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, bin_values, soft_bins
 
 BINS, SHAPE = 5, (3, 2)
 PLACE = torch.tensor([1, 4])
@@ -89,3 +89,18 @@ def test_joined_kernels_are_the_rows_they_were(split):
     again = parts[0].join(parts[1:]).select(rows.flip(0))
     x = torch.linspace(-1, 1, 30).double().view(5, *SHAPE)
     torch.testing.assert_close(again.log_prob(x), law.select(rows.flip(0)).log_prob(x))
+
+
+@pytest.mark.parametrize("width", [0.3, 0.75, 3.0])
+def test_labels_are_odds_around_the_number(width):
+    """Their mean is the number where the Gaussian is within the range; they sum to 1 anywhere."""
+    x = torch.tensor([-0.4, 0.013, 0.5, -1.0, 1.7]).double()
+    odds, values = soft_bins(x, 64, width), bin_values(64, x)
+    torch.testing.assert_close(odds.sum(dim=-1), torch.ones(5).double())
+    torch.testing.assert_close((odds * values).sum(dim=-1)[:3], x[:3], rtol=0, atol=2e-2 * width)
+    inside = x[:3]
+    spread = (odds[:3] * (values - inside[:, None]) ** 2).sum(dim=-1).sqrt() * 32.0
+    if width >= 0.75:
+        torch.testing.assert_close(
+            spread, torch.full((3,), (width**2 + 1 / 12) ** 0.5).double(), rtol=0.02, atol=0
+        )
