@@ -122,6 +122,8 @@ class DenoisingPolicy(nn.Module):
     """Registered name of the family."""
     reparameterized: ClassVar[bool] = True
     """Whether samples are functions of Gaussian noise, through which gradients flow."""
+    depends_on_actions: ClassVar[bool] = False
+    """Whether settings may not fit the env's actions; a run then builds the policy at its start."""
 
     def __init__(
         self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer

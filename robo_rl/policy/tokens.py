@@ -20,7 +20,7 @@ from torch.nn.functional import one_hot
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.base import ChunkNet
@@ -92,11 +92,12 @@ class TokenPolicy(DenoisingPolicy):
     element that is not drawn yet is a vector of zeros.
 
     Raises:
-        ConfigError: K does not divide H·A.
+        SpecError: K does not divide H·A.
     """
 
     family: ClassVar[str] = "tokens"
     reparameterized: ClassVar[bool] = False
+    depends_on_actions: ClassVar[bool] = True
 
     class Config(DenoisingPolicy.Config):
         """``num_steps`` is K, the number of autoregressive steps of a chunk."""
@@ -122,7 +123,7 @@ class TokenPolicy(DenoisingPolicy):
     ) -> None:
         elements = cfg.horizon * act_spec.size
         if elements % cfg.num_steps:
-            raise ConfigError(
+            raise SpecError(
                 "a chunk has no equal parts for the steps of the chain",
                 where="policy.num_steps",
                 expected=f"a divisor of {cfg.horizon} actions · {act_spec.size} = {elements}",

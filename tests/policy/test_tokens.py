@@ -9,7 +9,7 @@ from small_policies import make_obs, make_policy
 from robo_rl.algo.off_policy.actor import check_reparameterized
 from robo_rl.config.models import NestedError
 from robo_rl.config.registry import component
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.policy.kernels.categorical import bin_values
 
 STEPS = (1, 3, 6)
@@ -100,7 +100,7 @@ def test_a_low_temperature_draws_what_evaluation_takes(generator):
 
 
 def test_steps_that_do_not_divide_a_chunk_are_refused():
-    with pytest.raises(ConfigError, match="no equal parts"):
+    with pytest.raises(SpecError, match="no equal parts"):
         make_policy("categorical", 4)
 
 

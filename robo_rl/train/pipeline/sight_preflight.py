@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
-    """Build the policy once with the specs of its env, for images or pretrained statistics.
+    """Build the policy once with the specs of its env: for images, pretrained statistics or tokens.
 
     Args:
         experiment: The experiment.
@@ -34,7 +34,8 @@ def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
     if not any(each.cls.output_policy(each.cfg, None, policy) is policy for each in stages):
         return
     seeing = policy.cfg.sees or policy.cfg.encoder.cls.reads_images or _has_cameras(experiment)
-    if not (seeing or any(getattr(each.cfg, "pretrained_statistics", False) for each in stages)):
+    pretrained = any(getattr(each.cfg, "pretrained_statistics", False) for each in stages)
+    if not (seeing or pretrained or policy.cls.depends_on_actions):
         return
     with closing(experiment.make_env(1)) as env, torch.random.fork_rng(devices=[]):
         relative = policy.cfg.relative_to

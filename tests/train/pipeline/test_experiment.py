@@ -68,6 +68,14 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
         ),
         ({"policy": LOUD, **online(algo="td3")}, "stages.online: algorithm 'td3' climbs"),
         (
+            {"policy": {**POLICY, "name": "tokens"}, **online(algo="td3")},
+            "stages.online: a critic's gradient does not reach",
+        ),
+        (
+            online(process_reward={"weight": 1.0}),
+            "stages.online: no earlier stage makes a success",
+        ),
+        (
             {"policy": {**POLICY, "sampler": "flow_ode"}},
             "stages.online: no denoising step is both stochastic and trained",
         ),

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import ConfigTree
-from robo_rl.core.errors import ConfigError, GateError
+from robo_rl.core.errors import ConfigError, GateError, SpecError
 from robo_rl.core.seeding import derive
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.metrics_log import read_metrics
@@ -211,3 +211,23 @@ def test_the_config_that_is_kept_is_the_one_that_was_run(done: Path):
     assert kept["stages"]["bc"]["optim"]["grad_clip"] == 1.0
     again = run_experiment(str(done / "tiny" / "config.yaml"), [], done)
     assert [stage["stage"] for stage in again["stages"]] == list(STAGES)
+
+
+def test_action_tokens_take_the_whole_road(tmp_path: Path):
+    policy = {**EXPERIMENT["policy"], "name": "tokens", "num_steps": 4, "bins": 8}
+    directory = Path(run(tmp_path, **EXPORT, policy=policy)["directory"])
+    rows = read_metrics(directory / "02-online" / "metrics.jsonl")
+    assert float(rows[-1]["ratio_error"]) < 1e-5
+    assert 0.0 < float(rows[-1]["kl"]) < 1.0
+    teacher, student = (
+        load_policy(directory / name / "policy") for name in ("02-online", "03-distill")
+    )
+    assert (teacher.family, student.family, student.num_steps) == ("tokens", "flow", 1)
+    assert Bundle.load(directory / "04-export" / "bundle").manifest
+
+
+def test_tokens_that_do_not_divide_a_chunk_are_refused_before_demonstrations(tmp_path: Path):
+    policy = {**EXPERIMENT["policy"], "name": "tokens", "num_steps": 3}
+    with pytest.raises(SpecError, match="no equal parts"):
+        run(tmp_path, policy=policy)
+    assert not list(tmp_path.glob("*/00-collect/data.zarr"))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 import torch
+from small_policies import ACT, OBS, make_obs, make_policy
 from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.config.models import NestedError, validate
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.normalize import Normalizer
 from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.train.checkpoint.classifiers import save_success
 from robo_rl.train.rl.loop_config import LoopConfig
-from robo_rl.train.rl.process_reward import ProcessRewardEnv
+from robo_rl.train.rl.process_reward import ProcessReward, ProcessRewardEnv, success_potential
+from robo_rl.world.success import SuccessClassifier
 
 GAMMA, LENGTH = 0.9, 7
 CHUNKS = {"obs_horizon": 1, "exec_horizon": 3, "gamma": GAMMA}
@@ -73,6 +81,39 @@ def test_a_decision_earns_what_the_potential_rises():
     plain, told = bare.step(act), env.step(act)
     gain = GAMMA**3 * potential(told.next_obs) - potential({"count": torch.zeros(2, 1, 1)})
     torch.testing.assert_close(told.rew - plain.rew, gain)
+
+
+def classifier(folder: Path, obs_spec: ObsSpec, obs_horizon: int = 1) -> SimpleNamespace:
+    """Save an untrained classifier; return a context that has it."""
+    torch.manual_seed(1)
+    cfg = SuccessClassifier.Config(obs_horizon=obs_horizon, members=2, hidden=(8,))
+    model = SuccessClassifier(cfg, obs_spec, Normalizer.identity(obs_spec, ACT)).eval()
+    save_success(folder / "success", model)
+    return SimpleNamespace(artifact=lambda kind: folder / kind, model=model)
+
+
+def test_the_potential_is_the_weighted_probability_of_the_latest_frames(tmp_path: Path):
+    context = classifier(tmp_path, OBS)
+    policy = make_policy("flow_noise", 2, obs_horizon=2).float()
+    found = success_potential(ProcessReward(weight=3.0), cast(Any, context), policy)
+    obs = {name: value.float().repeat(1, 2, 1) for name, value in make_obs(5).items()}
+    obs["pos"][:, 0] = 7.0  # an earlier frame, which the classifier does not read
+    latest = {name: value[:, -1:] for name, value in obs.items()}
+    expected = 3.0 * context.model.log_odds(latest).sigmoid()
+    torch.testing.assert_close(found(obs), expected)
+    assert float(expected.min()) > 0.0
+    assert float(expected.max()) < 3.0
+
+
+def test_a_classifier_that_does_not_fit_the_policy_is_refused(tmp_path: Path):
+    policy, cfg = make_policy("flow_noise", 2), ProcessReward(weight=1.0)
+    longer = cast(Any, classifier(tmp_path / "longer", OBS, obs_horizon=3))
+    with pytest.raises(ConfigError, match="longer history"):
+        success_potential(cfg, longer, policy)
+    items = {**OBS.items, "force": TensorSpec(shape=(2,))}
+    other = cast(Any, classifier(tmp_path / "other", ObsSpec(items=items)))
+    with pytest.raises(SpecError, match="force"):
+        success_potential(cfg, other, policy)
 
 
 def test_algorithms_that_store_rewards_are_refused():
