@@ -1,4 +1,4 @@
-"""Saved results of a run with their settings; a result is valid for equal settings only.
+"""Saved results of runs with their settings; a result is valid for equal settings only.
 
 Settings are those of the experiment with all defaults, so that a changed default invalidates a
 result. Options that did not exist yet count as their defaults, as in suites.
@@ -6,8 +6,9 @@ result. Options that did not exist yet count as their defaults, as in suites.
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from robo_rl.config.models import validate
 from robo_rl.core.atomic_files import write_file
 from robo_rl.train.pipeline.experiment import Experiment
 
+RESULTS = Path(__file__).parent / "results"
 _ELSEWHERE = ("name", "waive")
 """Keys that do not affect the numbers."""
 
@@ -55,3 +57,40 @@ def save_result(path: Path, settings: Mapping[str, Any], found: Mapping[str, Any
     """Save the result, with the settings on one line."""
     shown = json.dumps(found, indent=2).removesuffix("\n}")
     write_file(path, f'{shown},\n  "settings": {json.dumps(settings)}\n}}\n'.encode())
+
+
+def kept_or_made(
+    path: Path,
+    settings: Mapping[str, Any],
+    make: Callable[[], dict[str, Any]],
+    *,
+    redo: bool = False,
+) -> dict[str, Any]:
+    """Return the saved result if its settings agree; otherwise make and save it."""
+    if not redo and (found := load_result(path, settings)) is not None:
+        return found
+    save_result(path, settings, found := make())
+    return found
+
+
+def table_head(columns: Sequence[str]) -> str:
+    """Return the first two lines of a table, in Markdown."""
+    return f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
+
+
+def run_parser(doc: str | None, name: str, seeds: Sequence[int]) -> argparse.ArgumentParser:
+    """Return the options of a benchmark whose runs take long.
+
+    Args:
+        doc: Docstring of the script; its first line is the description.
+        name: Name of the benchmark, and of its folders of runs and results.
+        seeds: Default seeds.
+    """
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(seeds))
+    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
+    parser.add_argument("--out", type=Path, default=Path("runs") / name, help="folder of runs")
+    kept = RESULTS / name
+    parser.add_argument("--results", type=Path, default=kept, help="folder of what is kept")
+    return parser

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from _kept import load_result, resolve_experiment, save_result
+from _kept import kept_or_made, resolve_experiment, run_parser, table_head
 from torch import Tensor
 
 from robo_rl.config.compose import compose
@@ -37,7 +38,6 @@ from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.offline_rl import OfflineRl
 
-KEPT = Path(__file__).parent / "results" / "corrupted_data"
 KINDS = ("clean", "obs", "act", "rew", "dynamics")
 SHARE, SCALE = 0.3, 2.0
 ARMS: dict[str, dict[str, Any]] = {
@@ -94,7 +94,7 @@ class CorruptedOfflineRl(OfflineRl):
 def main() -> None:
     args = _arguments()
     make_directory(args.results)
-    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
+    print(table_head(COLUMNS))
     found: dict[str, Any] = {}
     for kind in args.kinds:
         cells = {
@@ -124,17 +124,19 @@ def _counts(rate: dict[str, Any]) -> tuple[int, int]:
 
 def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """Return the saved result of a run, or compute it."""
-    path, asked = args.results / f"{kind}_{arm}_{seed}.json", settings(kind, arm, seed)
-    if not args.redo and (found := load_result(path, asked)) is not None:
-        return found
+    path, made = args.results / f"{kind}_{arm}_{seed}.json", partial(_run, kind, arm, seed)
+    asked = settings(kind, arm, seed)
+    return kept_or_made(path, asked, partial(made, args.out), redo=args.redo)
+
+
+def _run(kind: str, arm: str, seed: int, out: Path) -> dict[str, Any]:
     words = [f"seed={seed}", f"name=corrupted_{seed}"]
-    run = Path(run_experiment("lift_offline", words, args.out, until="bc")["directory"])
+    run = Path(run_experiment("lift_offline", words, out, until="bc")["directory"])
     earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
     experiment = validate(compose("lift_offline", words), Experiment)
     make_directory(folder := run / f"02-{kind}_{arm}")
     stage = CorruptedOfflineRl(_improved(arm), kind, seed)
     report = stage.run(Context(experiment, folder, cast(Any, earlier)))
-    save_result(path, asked, report.numbers)
     return report.numbers
 
 
@@ -158,13 +160,8 @@ def _improved(arm: str) -> OfflineRl.Config:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser = run_parser(__doc__, "corrupted_data", seeds=(0, 1, 2))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
-    parser.add_argument("--out", type=Path, default=Path("runs/corrupted_data"))
-    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
     return parser.parse_args()
 
 

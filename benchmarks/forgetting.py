@@ -21,14 +21,13 @@ from typing import Any, NamedTuple
 
 import torch
 from _chain_distance import forward_kl
-from _kept import load_result, resolve_experiment, save_result
+from _kept import load_result, resolve_experiment, run_parser, save_result, table_head
 
 from robo_rl.config.compose import compose
 from robo_rl.core.atomic_files import make_directory
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl_tasks.coloured_table.goals import SKILLS
 
-KEPT = Path(__file__).parent / "results" / "forgetting"
 SFT_STEPS = (250, 1000, 4000)
 """Gradient steps of cloning further; more steps gain more and forget more."""
 COLUMNS = ("seed", "method", "this skill", "other skills", "KL, nats", "env steps")
@@ -50,7 +49,7 @@ class Method(NamedTuple):
 def main() -> None:
     args = _arguments()
     make_directory(args.results)
-    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
+    print(table_head(COLUMNS))
     found: dict[str, Any] = {}
     for seed in args.seeds:
         for name, cell in _cells(seed, args):
@@ -175,13 +174,8 @@ def line(seed: int, name: str, cell: dict[str, Any]) -> str:
 
 
 def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser = run_parser(__doc__, "forgetting", seeds=(1, 2, 3))
     parser.add_argument("--skill", choices=SKILLS, default="lift", help="the skill to learn")
-    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
-    parser.add_argument("--out", type=Path, default=Path("runs/forgetting"))
-    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
     return parser.parse_args(words)
 
 

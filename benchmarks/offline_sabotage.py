@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from _kept import load_result, resolve_experiment, save_result
+from _kept import kept_or_made, resolve_experiment, run_parser, table_head
 from torch import Tensor
 
 from robo_rl.algo.offline_critics.base import OfflineCritics
@@ -31,7 +32,6 @@ from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.offline_rl import OfflineRl
 
-KEPT = Path(__file__).parent / "results" / "offline_sabotage"
 BONUS = 0.5
 """Bonus per unit of mean absolute distance between chunks, in normalised action units."""
 REACH = {"name": "parl", "num_samples": 8, "gradient_steps": 20, "step_size": 0.1}
@@ -73,7 +73,7 @@ class SabotagedOfflineRl(OfflineRl):
 def main() -> None:
     args = _arguments()
     make_directory(args.results)
-    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
+    print(table_head(COLUMNS))
     found: dict[str, Any] = {}
     for seed in args.seeds:
         found[str(seed)] = cell = _cell(seed, args)
@@ -84,11 +84,13 @@ def main() -> None:
 
 def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """Return the saved result of a run, or compute it."""
-    path, asked = args.results / f"{seed}.json", settings(seed)
-    if not args.redo and (found := load_result(path, asked)) is not None:
-        return found
+    path = args.results / f"{seed}.json"
+    return kept_or_made(path, settings(seed), partial(_run, seed, args.out), redo=args.redo)
+
+
+def _run(seed: int, out: Path) -> dict[str, Any]:
     words = [f"seed={seed}", f"name=sabotage_{seed}"]
-    summary = run_experiment("lift_offline", words, args.out, until="bc")
+    summary = run_experiment("lift_offline", words, out, until="bc")
     run = Path(summary["directory"])
     earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
     experiment = validate(compose("lift_offline", words), Experiment)
@@ -96,8 +98,7 @@ def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
     report = SabotagedOfflineRl(_misled()).run(Context(experiment, folder, cast(Any, earlier)))
     assert report.gate is not None
     cell = {"answer": report.gate.detail, **report.numbers}
-    save_result(path, asked, shown := {name: cell[name] for name in SHOWN})
-    return shown
+    return {name: cell[name] for name in SHOWN}
 
 
 def settings(seed: int) -> dict[str, Any]:
@@ -122,13 +123,7 @@ def line(seed: int, cell: dict[str, Any]) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
-    parser.add_argument("--out", type=Path, default=Path("runs/offline_sabotage"))
-    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
-    return parser.parse_args()
+    return run_parser(__doc__, "offline_sabotage", seeds=(0, 1, 2)).parse_args()
 
 
 if __name__ == "__main__":

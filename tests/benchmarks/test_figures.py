@@ -253,7 +253,7 @@ def test_the_page_on_forgetting_says_what_was_measured_under_the_settings_of_now
     for seed in (1, 2, 3):
         chosen = made.methods(*made.folders(Path("runs"), seed, "lift").values())
         for name in chosen:
-            path = made.KEPT / f"lift_{name}_{seed}.json"
+            path = kept.RESULTS / "forgetting" / f"lift_{name}_{seed}.json"
             cell = kept.load_result(path, made.settings(name, chosen, seed, "lift"))
             assert cell is not None, path.name
             assert made.line(seed, name, cell) in page("forgetting")

@@ -81,12 +81,13 @@ def test_ratios_are_one_before_the_first_step(sampler, fields, mode):
 
 @pytest.mark.parametrize("mode", TOKEN_MODES, ids=lambda m: "-".join(map(str, m.values())))
 def test_ratios_of_tokens_are_one_before_the_first_step(mode):
-    found = objective(make_policy("categorical", 3), **mode, denoise_discount=1.0)
+    policy = make_policy("categorical", 3)
+    found = objective(policy, **mode, denoise_discount=1.0)
     every = found.loss(torch.arange(found.size))
     assert every.ratio_error < 1e-9
     assert float(every.kl.abs().max()) < 1e-12
     every.loss.backward()
-    assert found.policy.net.out.weight.grad.norm() > 1e-4
+    assert policy.net.out.weight.grad.norm() > 1e-4
 
 
 def test_settings_of_gaussian_noise_are_refused_for_tokens():
