@@ -122,6 +122,8 @@ class DenoisingPolicy(nn.Module):
     """Registered name of the family."""
     reparameterized: ClassVar[bool] = True
     """Whether samples are functions of Gaussian noise, through which gradients flow."""
+    maps_noise: ClassVar[bool] = True
+    """Whether the evaluated chunk depends on the noise x[0]."""
     depends_on_actions: ClassVar[bool] = False
     """Whether settings may not fit the env's actions; a run then builds the policy at its start."""
 

@@ -81,6 +81,7 @@ class GaussianPolicy(DenoisingPolicy):
     """A mean network with state-independent noise and one step, K = 1."""
 
     family: ClassVar[str] = "gaussian"
+    maps_noise: ClassVar[bool] = False
 
     class Config(DenoisingPolicy.Config):
         """``sampler`` holds the bounds of the noise."""

@@ -97,6 +97,7 @@ class TokenPolicy(DenoisingPolicy):
 
     family: ClassVar[str] = "tokens"
     reparameterized: ClassVar[bool] = False
+    maps_noise: ClassVar[bool] = False
     depends_on_actions: ClassVar[bool] = True
 
     class Config(DenoisingPolicy.Config):

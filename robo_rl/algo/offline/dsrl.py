@@ -25,6 +25,7 @@ from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
 from robo_rl.algo.offline.base import OfflineInputs, check_eval_is_deterministic
 from robo_rl.algo.offline_critics.td_critics import TdCritics
 from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.data.transitions import Transitions
 from robo_rl.nets.ensemble import MlpEnsemble
@@ -71,8 +72,15 @@ class Dsrl(ActionSearch):
 
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
-        """Refuse a policy with stochastic evaluation."""
+        """Refuse a policy with stochastic evaluation, or whose noise decides nothing."""
         check_eval_is_deterministic(policy.cfg)
+        if not policy.maps_noise:
+            raise ConfigError(
+                "algorithm 'dsrl' chooses a policy's noise, which decides nothing here",
+                expected="policy flow or diffusion",
+                found=f"policy '{policy.family}'",
+                hint="awr, parl and expo improve any policy",
+            )
 
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the steered chunks, the losses, and the mean value of the noise.

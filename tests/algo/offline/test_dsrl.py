@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 from small_logged import World, demand_goes_on, demand_improves, make_improver
-from small_policies import make_policy
+from small_policies import make_obs, make_policy
 
 from robo_rl.algo.offline.dsrl import Dsrl
 from robo_rl.algo.offline.fql import Fql
@@ -45,6 +45,15 @@ def test_values_of_noise_are_those_of_what_it_becomes(world: World):
         said = improving._noise_value(seen, noise)
         wanted = improving.critics.q_value(obs, improving._decode(obs, noise), generator)
     assert float(torch.corrcoef(torch.stack([said, wanted]))[0, 1]) > 0.8
+
+
+@pytest.mark.parametrize("sampler", ["gaussian", "categorical"])
+def test_a_policy_whose_noise_decides_nothing_is_refused(sampler: str):
+    policy = make_policy(sampler, 3)
+    with pytest.raises(ConfigError, match="decides nothing"):
+        Dsrl.check_policy(Dsrl.Config(), policy)
+    obs, noise = make_obs(4), torch.randn(4, 3, 2, dtype=torch.float64)
+    torch.testing.assert_close(policy.decode(obs, noise), policy.decode(obs, -noise))
 
 
 @pytest.mark.parametrize("improver_class", [Dsrl, Fql])
