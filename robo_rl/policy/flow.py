@@ -87,17 +87,24 @@ class FlowSde(FlowOde):
         scale: See ``StdScale``.
     """
 
-    class Config(StdBounds):
-        """The noise level a."""
+    class Config(StdBounds, OmitsDefaults):
+        """The noise level a, and the correlation of the noise along the chunk.
 
+        With ``chunk_correlation`` the marginals are no longer those of the flow, because the score
+        term is that of independent noise.
+        """
+
+        omitted: ClassVar[tuple[str, ...]] = ("chunk_correlation",)
         noise_level: Positive = 0.5
         """Noise level a of the SDE."""
+        chunk_correlation: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Correlation of the noise of neighbouring actions of a chunk."""
 
     def __init__(  # pyright: ignore[reportIncompatibleVariableOverride]
         self, cfg: Config, num_steps: int, scale: StdScale = 1.0
     ) -> None:
         super().__init__(FlowOde.Config(), num_steps)
-        self.stochastic = torch.ones(num_steps, dtype=torch.bool)
+        self.stochastic, self.rho = torch.ones(num_steps, dtype=torch.bool), cfg.chunk_correlation
         t, level = self.times.clamp(min=self.dt), start_value(cfg.noise_level)
         sigma = level * ((1.0 - t) / t).sqrt() if num_steps > 1 else torch.full_like(t, level)
         self.sigma = clamp_std(sigma, cfg, unit=math.sqrt(self.dt), scale=scale)
@@ -107,7 +114,8 @@ class FlowSde(FlowOde):
         t, sigma = at_step(self.times, k, x), at_step(self.sigma, k, x)
         score = (t * prediction.out - x) / (1.0 - t)
         drift = prediction.out + 0.5 * sigma**2 * score
-        return GaussianKernel(x + self.dt * drift, sigma * math.sqrt(self.dt))
+        std = sigma * math.sqrt(self.dt)
+        return GaussianKernel(x + self.dt * drift, std, self.rho, prediction.executed)
 
 
 class FlowCps(FlowOde):

@@ -25,6 +25,7 @@ SAMPLERS = [
     ("ddpm", {}),
     ("ddim", {}),
     ("flow_sde", {}),
+    ("flow_sde", {"sampler": {"name": "flow_sde", "chunk_correlation": 1.0}}),
     ("flow_cps", VEL),
     ("flow_noise", {}),
     ("flow_noise", {"sampler": {"name": "flow_noise", "chunk_correlation": 0.7}}),
@@ -185,7 +186,7 @@ def test_the_entropy_bonus_is_the_joint_entropy_of_what_was_executed(sampler):
 
 
 @pytest.mark.parametrize("ratio", ["per_step", "joint", "single_step"])
-@pytest.mark.parametrize("fields", [{}, SAMPLERS[6][1], SAMPLERS[7][1]])
+@pytest.mark.parametrize("fields", [{}, SAMPLERS[7][1], SAMPLERS[8][1]])
 def test_the_closed_form_kl_is_the_mean_of_the_log_ratio_with_a_lighter_tail(ratio, fields):
     """−ln r and its estimate k3 have the same mean over chains of the acting policy."""
     policy = make_policy("flow_noise", 4, **fields)
