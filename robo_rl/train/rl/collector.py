@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import REW_PART, Branchable
+from robo_rl.api.env import REW_PART, TASK, Branchable
 from robo_rl.core.seeding import derive
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
@@ -48,8 +48,9 @@ class Collector:
         self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
         self.previous_noise: PreviousNoise | None = None
         self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs, env.device)
-        self.cohorts = Cohorts(env.num_envs, env.device)
         self.tasks = TaskSampler.of(env.env, by_failures)
+        balanced = len(self.tasks.names) if by_failures and self.tasks is not None else 1
+        self.cohorts = Cohorts(env.num_envs, env.device, balanced_tasks=balanced)
 
     def start(self, seed: int) -> None:
         """Start new episodes in all envs."""
@@ -85,7 +86,8 @@ class Collector:
             builder.add(self.obs, step.next_obs, _columns(chain, step, past))
             self.succeeded |= step.success
             over = step.terminated | step.truncated
-            self.cohorts.record_step(step.rew_sum, self.succeeded, over, step.lost)
+            task = step.metrics.get(TASK)
+            self.cohorts.record_step(step.rew_sum, self.succeeded, over, step.lost, task)
             if self.tasks is not None:
                 self.tasks.record(step, self.succeeded, over)
             self.succeeded &= ~over

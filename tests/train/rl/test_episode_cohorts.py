@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.train.rl.episode_cohorts import Cohorts
+from robo_rl.train.rl.episode_cohorts import Cohorts, balanced_rows
+from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 
 FAST, SLOW = 2, 6  # decisions of an episode that succeeds, and of one that fails
 RATE = 0.5
@@ -93,3 +94,42 @@ def test_it_continues_from_its_state():
         outcomes.append(cohorts.finish_block())
     assert outcomes[0].success.tolist() == outcomes[1].success.tolist() == [True, True, False]
     assert outcomes[0].returns.tolist() == outcomes[1].returns.tolist() == [1.0, 1.0, 2.0]
+
+
+RATES = torch.tensor([0.95, 0.2])
+
+
+def score(balanced_tasks: int, hard: float, seed: int, num: int = 2000) -> torch.Tensor:
+    """Success of a cohort whose hard task has this share; successes end first."""
+    generator = torch.Generator().manual_seed(seed)
+    task = (torch.rand(num, generator=generator) < hard).long()
+    good = torch.rand(num, generator=generator) < RATES[task]
+    cohorts, none = Cohorts(num, balanced_tasks=balanced_tasks), torch.zeros(num) > 0
+    cohorts.finish_block()  # what begins from here on is of the next cohort
+    for over in (good, ~good):
+        cohorts.record_step(torch.zeros(num), good, over, none, task)
+    return cohorts.finish_block().success
+
+
+def test_a_score_of_balanced_tasks_does_not_fall_with_the_share_of_hard_episodes():
+    for hard in (0.5, 0.8, 0.95):
+        found = score(2, hard, seed=1)
+        assert float(found.float().mean()) == pytest.approx(float(RATES.mean()), abs=0.06)
+        assert len(found) == pytest.approx(2 * 2000 * (1 - hard), rel=0.2)
+    assert float(score(1, 0.95, seed=1).float().mean()) < 0.3
+
+
+def test_the_guard_rests_while_the_tasks_that_fail_are_drawn_more_often():
+    shares = [0.5, *[0.9] * 12]
+    for balanced_tasks, rollbacks in ((2, False), (1, True)):
+        guard = CollapseGuard(CollapseGuard.Config())
+        guard.begin({})
+        for seed, hard in enumerate(shares):
+            success = score(balanced_tasks, hard, seed, num=400)
+            guard.observe(success, torch.zeros(len(success)), {})
+        assert bool(guard.rollbacks) == rollbacks
+
+
+def test_a_task_without_an_episode_leaves_no_score():
+    assert len(balanced_rows(torch.tensor([0.0, 0.0, 2.0]), 3)) == 0
+    assert balanced_rows(torch.tensor([1.0, 0.0, 1.0, 1.0]), 2).tolist() == [1, 2]
