@@ -99,14 +99,14 @@ def test_weights_that_are_frozen_stay_so_where_the_encoder_is_trained():
 @pytest.mark.parametrize(
     ("online", "said"),
     [
-        ([], "another encoder than the first"),
-        (["algo.freeze_encoder=true", "student.steps=2"], "the joint student"),
-        (["algo.freeze_encoder=true"], ""),
-        (["exploration.finetune_steps=0"], ""),
+        (["algo.freeze_encoder=false"], "another encoder than the first"),
+        (["student.steps=2"], "the joint student"),
+        ([], ""),
+        (["algo.freeze_encoder=false", "exploration.finetune_steps=0"], ""),
     ],
 )
 def test_two_encoders_are_refused_with_the_experiment(online: list[str], said: str):
     changes = [f"stages.online.{each}" for each in online]
-    tree = compose("coloured_table", ["stages.distill.freeze_encoder=true", *changes])
+    tree = compose("coloured_table", changes)
     with pytest.raises(ConfigError, match=said) if said else nullcontext():
         validate(tree, Experiment)
