@@ -2,7 +2,8 @@
 
 An algorithm's requirements (random steps, learnt noise, a fully trained chain) must not depend on
 the observations. So the stand-in observes one number and no image, and has one action, which is
-relative to that number where the policy's actions are relative.
+relative to that number where the policy's actions are relative. A policy whose steps divide the
+chunk has an action of as many elements as steps.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
-_ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
+
+def _act(size: int) -> ActSpec:
+    return ActSpec(shape=(size,), low=(-1.0,) * size, high=(1.0,) * size, rate_hz=1.0)
 
 
 def check_policy_fits(algo: Component[Learner], policy: Component[DenoisingPolicy]) -> None:
@@ -47,7 +50,8 @@ def _stand_in(policy: Component[DenoisingPolicy]) -> DenoisingPolicy | None:
         blind = {"sees": (), "encoder": component("encoders").make("state")}
         plain = replace(policy, cfg=policy.cfg.model_copy(update=blind))
         with torch.random.fork_rng(devices=[]):
-            return plain.build(obs, _ACT, Normalizer.identity(obs, _ACT, relative_to))
+            act = _act(policy.cfg.num_steps if policy.cls.depends_on_actions else 1)
+            return plain.build(obs, act, Normalizer.identity(obs, act, relative_to))
     except ConfigError:
         raise
     except Exception:

@@ -118,6 +118,8 @@ class Cohorts(Stateful):
     def _loaded(self) -> None:
         self.running = self.running.to(self.device)
         self.start_block = self.start_block.to(self.device)
+        if (rows := self.ended).shape[1] == 3:  # of a checkpoint without tasks
+            self.ended = torch.cat([rows, torch.zeros_like(rows[:, :1])], dim=1)
 
 
 def balanced_rows(task: Tensor, tasks: int) -> Tensor:

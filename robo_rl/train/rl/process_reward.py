@@ -2,9 +2,11 @@
 
 The potential Φ is the classifier's calibrated probability of success. A decision from s to s′ of n
 env steps adds γⁿ·Φ(s′) − Φ(s) to the reward, and −Φ(s) where the task ends. The additions of an
-episode sum to −Φ of its start, so the best policy stays the best (Ng et al. 1999, "Policy
-invariance under reward transformations", theorem 1). VLA-RL (Lu et al. 2025, arXiv 2505.18719,
-section 3.3) adds the output of a process reward model to a sparse reward for the same purpose.
+episode that ends sum to −Φ of its start, so the best policy stays the best (Ng et al. 1999, "Policy
+invariance under reward transformations", theorem 1). Where an episode is cut, the value of the cut
+state holds its −Φ, which takes a critic: estimates without one are refused. VLA-RL (Lu et al.
+2025, arXiv 2505.18719, section 3.3) adds the output of a process reward model to a sparse reward
+for the same purpose.
 
 Shapes: B envs, To frames of history.
 """

@@ -68,7 +68,7 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
         ),
         ({"policy": LOUD, **online(algo="td3")}, "stages.online: algorithm 'td3' climbs"),
         (
-            {"policy": {**POLICY, "name": "tokens"}, **online(algo="td3")},
+            {"policy": {**POLICY, "name": "tokens", "num_steps": 28}, **online(algo="td3")},
             "stages.online: a critic's gradient does not reach",
         ),
         (

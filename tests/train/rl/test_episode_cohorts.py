@@ -130,6 +130,16 @@ def test_the_guard_rests_while_the_tasks_that_fail_are_drawn_more_often():
         assert bool(guard.rollbacks) == rollbacks
 
 
+def test_a_checkpoint_without_tasks_is_taken_up():
+    cohorts = Cohorts(1)
+    state = {**cohorts.state_dict(), "ended": torch.tensor([[0.0, 1.0, 2.0]]).double()}
+    cohorts.load_state_dict(state)
+    cohorts.finish_block()
+    over = torch.tensor([True])
+    cohorts.record_step(torch.ones(1), over, over, ~over)
+    assert cohorts.finish_block().success.tolist() == [True, True]
+
+
 def test_a_task_without_an_episode_leaves_no_score():
     assert len(balanced_rows(torch.tensor([0.0, 0.0, 2.0]), 3)) == 0
     assert balanced_rows(torch.tensor([1.0, 0.0, 1.0, 1.0]), 2).tolist() == [1, 2]

@@ -59,7 +59,9 @@ def potential(obs: dict[str, Tensor]) -> Tensor:
 
 
 @pytest.mark.parametrize("terminates", [True, False])
-def test_the_rewards_of_an_episode_sum_to_minus_the_potential_of_its_start(terminates):
+def test_the_rewards_of_an_episode_sum_to_the_potential_of_a_cut_minus_that_of_its_start(
+    terminates,
+):
     env = ProcessRewardEnv(Walk(terminates=terminates), potential, **CHUNKS)
     start = potential(env.reset(0))
     total, discount = torch.zeros(2), torch.ones(2)
@@ -120,5 +122,8 @@ def test_algorithms_that_store_rewards_are_refused():
     content = {"process_reward": {"weight": 1.0}, "algo": {"name": "td3"}}
     with pytest.raises((NestedError, ConfigError), match="learns from stored rewards"):
         validate(content, LoopConfig)
+    for algo in ({"group_size": 4}, {"advantage": "monte_carlo"}):
+        with pytest.raises((NestedError, ConfigError), match="needs a critic"):
+            validate({"process_reward": {"weight": 1.0}, "algo": algo}, LoopConfig)
     assert "process_reward" not in LoopConfig().model_dump()
     assert LoopConfig.model_validate({"process_reward": {"weight": 1.0}}).process_reward.weight == 1
