@@ -64,7 +64,7 @@ def chain_kl(
     so that the expectation is the KL of the chains, per element. Both σ are at least ``std_floor``:
     without it the KL of a step without noise is infinite, and steps with little noise outweigh the
     others. The noise of actions of a chunk counts as independent, also where exploration shifts the
-    chunk as a whole.
+    chunk as a whole. Tokens have no σ, and their KL is that of their odds.
 
     Args:
         student: Gradients flow through its kernel alone; x[k] comes from its chain.
@@ -84,12 +84,10 @@ def chain_kl(
 
 
 def _demand_same_chains(teacher: DenoisingPolicy, student: DenoisingPolicy) -> None:
+    names = ("obs_horizon", *student.cfg.chain_settings)
     for what, ours, theirs in (
         ("policy family", student.family, teacher.family),
-        ("obs_horizon", student.obs_horizon, teacher.obs_horizon),
-        ("horizon", student.horizon, teacher.horizon),
-        ("num_steps", student.num_steps, teacher.num_steps),
-        ("relative_to", student.cfg.relative_to, teacher.cfg.relative_to),
+        *((name, getattr(student.cfg, name), getattr(teacher.cfg, name, None)) for name in names),
         ("actions", student.act_spec, teacher.act_spec),
         ("range of actions", _act_range(student), _act_range(teacher)),
     ):

@@ -13,6 +13,7 @@ from torch import Tensor
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay
+from robo_rl.policy.base import DenoisingPolicy
 
 _ASKED = 2048
 """Rows of one policy call."""
@@ -72,6 +73,18 @@ class CachedPolicyActions:
                 for each in rows
             ]
         )
+
+
+def draw_candidates(
+    policy: DenoisingPolicy, obs: dict[str, Tensor], generator: torch.Generator
+) -> Tensor:
+    """Return chunks (B, H, A) in network units that differ where observations are equal.
+
+    They are those of evaluation, from drawn noise. A policy that maps no noise explores instead.
+    """
+    if policy.maps_noise:
+        return act_normalized(policy, obs, generator)
+    return policy.sample(obs, generator).act
 
 
 def act_normalized(

@@ -20,6 +20,8 @@ policy's chain, whose log-probabilities belong to the samples drawn. For actions
   policy predicts where it left the data.
 - A diffusion policy clamps its action to ±``clip``, 1 by default. It cannot reach actions beyond
   the quantiles unless ``policy.clip`` and ``policy.sampler.clip`` are raised.
+- A policy of tokens takes actions beyond ±1 for the outermost ones. It cannot reach such actions,
+  so ``min_max`` is its mode.
 - Noise, and bounds of a std in network units, refer to a smaller range. Bounds in control steps
   (``std_unit: step``) do not depend on the range.
 

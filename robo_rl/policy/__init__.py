@@ -1,1 +1,1 @@
-"""Policies as Markov chains of Gaussian kernels."""
+"""Policies as Markov chains of kernels."""

@@ -92,6 +92,8 @@ class DenoisingPolicy(nn.Module):
         relative_to: str = ""
         """Observation that the network's actions are displacements from; empty for none."""
         expected_prediction: ClassVar[str]
+        chain_settings: ClassVar[tuple[str, ...]] = ("horizon", "num_steps", "relative_to")
+        """Fields that two policies share if x[k] means the same to both."""
 
         @property
         def eval_is_deterministic(self) -> bool:

@@ -1,4 +1,4 @@
-"""Policies as Markov chains of Gaussian kernels, from noise x[0] to the action chunk x[K].
+"""Policies as Markov chains of kernels, from x[0] to the action chunk x[K].
 
 Shapes: B rows, H horizon, A act_dim, K denoising steps. A network predicts, and a stateless sampler
 converts the prediction to the kernel of x[k+1] given x[k]. The sample and its log-probability come
@@ -34,7 +34,7 @@ class Prediction(NamedTuple):
     """Network output at one step.
 
     Args:
-        out: (B, H, A), the prediction.
+        out: (B, H, A), the prediction; for tokens logits (B, H, A, V).
         noise: (B, H, A), raw noise level; None if the network has no noise head.
         executed: Number of executed actions of the chunk; None means all.
     """
@@ -51,7 +51,8 @@ class Sampler(Protocol):
         times: (K,) float64, flow time of each step, 0 = noise.
         stochastic: (K,) bool, the steps that have a density.
         learns_noise: Whether the kernel reads ``Prediction.noise``.
-        expected_prediction: Type of ``Prediction.out``: ``vel``, ``noise`` (ε) or ``act``.
+        expected_prediction: Type of ``Prediction.out``: ``vel``, ``noise`` (ε), ``act``
+            or ``logits``.
     """
 
     times: Tensor
@@ -126,7 +127,7 @@ def draw_chain(
 ) -> Chain:
     """Sample a chain from ``start`` (B, H, A).
 
-    Samples are reparameterised. If gradients are on, they flow through the action to every
+    Gaussian samples are reparameterised. If gradients are on, they flow through the action to every
     prediction, or only to the last ``grad_steps`` predictions.
 
     Args:

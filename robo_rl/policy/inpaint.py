@@ -73,7 +73,7 @@ class InpaintTarget(NamedTuple):
         if not isinstance(sampler, InpaintSampler):
             raise SpecError(
                 f"sampler {type(sampler).__name__} cannot keep a plan",
-                expected="act_of, aim and shares, see robo_rl.policy.inpaint.Aims",
+                expected="predicted_action, prediction_for and signal_and_noise (InpaintSampler)",
             )
 
         def expected(x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:

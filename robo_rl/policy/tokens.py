@@ -104,6 +104,10 @@ class TokenPolicy(DenoisingPolicy):
         """``num_steps`` is K, the number of autoregressive steps of a chunk."""
 
         expected_prediction: ClassVar[str] = "logits"
+        chain_settings: ClassVar[tuple[str, ...]] = (
+            *DenoisingPolicy.Config.chain_settings,
+            "bins",
+        )
         sampler: Annotated[Component[Sampler], component("samplers")] = default("categorical")
         """Sampler of exploration."""
         bins: int = Field(default=64, ge=2)
@@ -137,6 +141,12 @@ class TokenPolicy(DenoisingPolicy):
     def learns_spread(self) -> bool:
         """See ``DenoisingPolicy``: the logits decide."""
         return True
+
+    @property
+    def trainable_steps(self) -> Tensor:
+        """See ``DenoisingPolicy``: of the steps that draw executed elements."""
+        first = torch.arange(self.num_steps) * (self.horizon * self.act_spec.size // self.num_steps)
+        return super().trainable_steps & (first < self.exec_horizon * self.act_spec.size)
 
     def make_net(self, features: int) -> ChunkNet:
         """Return a network over the one-hot vectors of a chunk."""

@@ -38,6 +38,26 @@ def test_a_policy_has_no_kl_to_itself(family: str):
 
 
 @torch.no_grad()
+def test_the_kl_of_tokens_is_that_of_their_odds():
+    """Of the only step: the sum of p·ln(p/q) over the bins, mean over the elements."""
+    student, other = (make_policy("categorical", 1, bins=4) for _ in range(2))
+    other.net.out.bias.add_(torch.linspace(-1.0, 1.0, 24))
+    teacher, obs = Teacher(other, student), make_obs(4)
+    x, k = torch.zeros(4, 3, 2, dtype=torch.float64), torch.zeros(4, dtype=torch.int64)
+    ours, theirs = (each.kernel(each.encode(obs), k, x).logits for each in (student, other))
+    log_p, log_q = ours.log_softmax(-1), theirs.log_softmax(-1)
+    expected = (log_p.exp() * (log_p - log_q)).sum(-1).mean(-1)
+    assert float(expected.min()) > 1e-3
+    generator = torch.Generator().manual_seed(0)
+    torch.testing.assert_close(chain_kl(student, teacher, obs, 1e-3, generator), expected)
+
+
+def test_a_teacher_of_other_bins_is_refused():
+    with pytest.raises(SpecError, match="bins"):
+        Teacher(make_policy("categorical", 3, bins=4), make_policy("categorical", 3, bins=8))
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("family", ["flow_sde", "flow_noise"])
 def test_its_mean_is_the_kl_of_the_chains_per_element(family: str):
     """The sum over the steps of the kernels' own KL, at chains of the same law."""

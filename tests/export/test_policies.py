@@ -18,6 +18,7 @@ from robo_rl.export.parity import inpaint_parity, numeric_parity
     [
         ("gaussian", "mlp"),
         ("ddim", "mlp"),
+        ("categorical", "mlp"),
         pytest.param("flow_noise", "mlp", marks=pytest.mark.slow),
         ("flow_sde", "unet1d"),
     ],

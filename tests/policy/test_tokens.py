@@ -7,6 +7,7 @@ import torch
 from small_policies import make_obs, make_policy
 
 from robo_rl.algo.off_policy.actor import check_reparameterized
+from robo_rl.algo.policy_samples import draw_candidates
 from robo_rl.config.models import NestedError
 from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError, SpecError
@@ -97,6 +98,22 @@ def test_a_low_temperature_draws_what_evaluation_takes(generator):
     cold = make_policy("categorical", 3, sampler={"name": "categorical", "temperature": 1e-4})
     noise = torch.randn(8, 3, 2, dtype=torch.float64)
     torch.testing.assert_close(cold.sample(obs, generator).act, cold.decode_normalized(obs, noise))
+
+
+def test_only_steps_that_draw_executed_actions_are_trained():
+    """Three actions of two elements, of which one is executed."""
+    for num_steps, trained in ((1, 1), (3, 1), (6, 2)):
+        policy = make_policy("categorical", num_steps, exec_horizon=1)
+        expected = [k < trained for k in range(num_steps)]
+        assert policy.trainable_steps.tolist() == expected
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sampler", ["gaussian", "categorical", "flow_noise"])
+def test_candidates_at_one_observation_differ(sampler, generator):
+    obs = {name: each.expand(8, -1, -1) for name, each in make_obs(1).items()}
+    found = draw_candidates(make_policy(sampler, 3), obs, generator)
+    assert float(found.std(dim=0).min()) > 0.0
 
 
 def test_steps_that_do_not_divide_a_chunk_are_refused():

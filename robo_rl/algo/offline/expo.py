@@ -27,7 +27,7 @@ from robo_rl.algo.offline.action_search import ActionSearch
 from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
 from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.offline_critics.td_critics import TdCritics
-from robo_rl.algo.policy_samples import act_normalized
+from robo_rl.algo.policy_samples import draw_candidates
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.data.transitions import Transitions
@@ -107,7 +107,7 @@ class Expo(ActionSearch):
         """
         draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
-        drawn = act_normalized(self.inputs.policy, many, self.generator)
+        drawn = draw_candidates(self.inputs.policy, many, self.generator)
         edited = drawn + self.actor.sample(self._inputs(many, drawn), self.generator).view_as(drawn)
         judge = self.critics.next_q if ahead else self.critics.q_value
         twice = {name: torch.cat([each, each]) for name, each in many.items()}

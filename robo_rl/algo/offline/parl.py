@@ -15,7 +15,7 @@ from torch import Tensor
 
 from robo_rl.algo.offline.action_search import ActionSearch
 from robo_rl.algo.offline.base import OfflineInputs
-from robo_rl.algo.policy_samples import act_normalized
+from robo_rl.algo.policy_samples import draw_candidates
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.data.transitions import Transitions
@@ -60,7 +60,7 @@ class Parl(ActionSearch):
         draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
         with torch.no_grad():
-            drawn = act_normalized(self.inputs.policy, many, self.generator)
+            drawn = draw_candidates(self.inputs.policy, many, self.generator)
             worth = self.critics.q_value(many, drawn, self.generator).view(-1, draws)
             top = worth.argmax(dim=1)
             best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top), device=top.device), top]

@@ -22,7 +22,7 @@ class Kernel(ABC):
     ``given_previous_noise``. The defaults are those of a kernel without noise.
 
     Attributes:
-        mean: (B, H, A), the value that evaluation takes.
+        mean: (B, H, A), the expected value; the value of a deterministic kernel.
     """
 
     mean: Tensor

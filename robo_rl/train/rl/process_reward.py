@@ -20,7 +20,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.api.env import VecEnv
+from robo_rl.api.env import REW_PART, VecEnv
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep, Obs
@@ -42,7 +42,8 @@ class ProcessReward(ConfigModel):
 class ProcessRewardEnv(ChunkEnv):
     """An env whose rewards to learn from have the process reward added.
 
-    ``rew_sum``, the return that is reported, stays that of the task.
+    ``rew_sum``, the return that is reported, stays that of the task; ``rew/process`` reports what
+    is added.
 
     Args:
         env: The env.
@@ -60,7 +61,9 @@ class ProcessRewardEnv(ChunkEnv):
         before = self._potential(self._history)
         found = super().step(act)
         going = found.discount * ~found.terminated
-        return found._replace(rew=found.rew + going * self._potential(found.next_obs) - before)
+        added = going * self._potential(found.next_obs) - before
+        metrics = {**found.metrics, f"{REW_PART}process": added}
+        return found._replace(rew=found.rew + added, metrics=metrics)
 
 
 def success_potential(cfg: ProcessReward, context: Context, policy: DenoisingPolicy) -> Potential:

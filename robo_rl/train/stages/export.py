@@ -15,7 +15,7 @@ from robo_rl.bundle.session import PolicySession
 from robo_rl.bundle.text import portable
 from robo_rl.config.models import OmitsDefaults
 from robo_rl.config.registry import Component
-from robo_rl.core.errors import GateError
+from robo_rl.core.errors import ConfigError, GateError
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -69,6 +69,13 @@ class Export(Stage):
     def check_policy(cls, cfg: Config, policy: Component[DenoisingPolicy]) -> None:
         """See ``Stage``."""
         check_distillable(policy.cfg, "export")
+        if cfg.inpaint and not policy.cls.reparameterized:
+            raise ConfigError(
+                "tokens cannot be guided towards a plan, which takes gradients",
+                where="export.inpaint",
+                expected="false, or a one-step student of the policy",
+                found=f"policy '{policy.name}'",
+            )
         if cfg.split:
             check_splits(policy.cfg.encoder.cls, policy.cfg.net.cls)
 

@@ -72,6 +72,14 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
             "stages.online: a critic's gradient does not reach",
         ),
         (
+            {
+                "policy": {**POLICY, "name": "tokens"},
+                "stages": {"collect": None, "bc": None, "export": {"inpaint": True}},
+                "waive": {},
+            },
+            "stages.export: export.inpaint: tokens cannot be guided",
+        ),
+        (
             online(process_reward={"weight": 1.0}),
             "stages.online: no earlier stage makes a success",
         ),

@@ -83,6 +83,7 @@ def test_a_decision_earns_what_the_potential_rises():
     plain, told = bare.step(act), env.step(act)
     gain = GAMMA**3 * potential(told.next_obs) - potential({"count": torch.zeros(2, 1, 1)})
     torch.testing.assert_close(told.rew - plain.rew, gain)
+    torch.testing.assert_close(told.metrics["rew/process"], gain)
 
 
 def classifier(folder: Path, obs_spec: ObsSpec, obs_horizon: int = 1) -> SimpleNamespace:
