@@ -16,7 +16,7 @@ from robo_rl.export.parity import inpaint_parity, numeric_parity
 @pytest.mark.parametrize(
     ("sampler", "net"),
     [
-        ("gaussian", "mlp"),
+        pytest.param("gaussian", "mlp", marks=pytest.mark.slow),
         ("ddim", "mlp"),
         ("categorical", "mlp"),
         pytest.param("flow_noise", "mlp", marks=pytest.mark.slow),

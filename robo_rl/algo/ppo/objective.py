@@ -238,6 +238,8 @@ def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None
         ConfigError: The policy has no density, no noise at the last step, no learnt noise, or no
             cloning loss.
     """
+    if not policy.reparameterized:
+        _refuse_noise(cfg, policy)
     if cfg.ratio is RatioMode.CFM:
         as_matching_policy(policy)
     elif not bool(policy.trainable_steps.any()):
@@ -252,8 +254,6 @@ def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None
             found=policy.cfg.sampler.name,
             hint="use flow_noise, flow_sde, or ddim and ddpm with std_min above 0",
         )
-    if not policy.reparameterized:
-        _refuse_noise(cfg, policy)
     if cfg.entropy_coef and not policy.learns_spread:
         raise ConfigError(
             "an entropy bonus needs noise that is learnt",
