@@ -21,9 +21,7 @@ from robo_rl.train.pipeline.run import RUN, stage_folder
 from robo_rl.train.pipeline.stage import Report
 
 
-def make_cell_record(
-    suite: str, cell: Cell, run: Path, shared: Sequence[str], last: RunConditions
-) -> CellRecord:
+def make_cell_record(suite: str, cell: Cell, run: Path, shared: Sequence[str]) -> CellRecord:
     """Return the record of a finished run.
 
     Args:
@@ -31,26 +29,24 @@ def make_cell_record(
         cell: Cell of the run.
         run: Directory of the run.
         shared: Labels of its shared stages.
-        last: Conditions of its last session.
 
     Raises:
         DataError: A file of the run is missing or damaged, or a number cannot be kept.
     """
     try:
-        return _recorded(suite, cell, run, shared, last)
+        return _recorded(suite, cell, run, shared)
     except ValidationError as error:
         found = first_problem(error, "cell")
         raise DataError("has what cannot be kept", where=run, found=found) from error
 
 
-def _recorded(
-    suite: str, cell: Cell, run: Path, shared: Sequence[str], last: RunConditions
-) -> CellRecord:
+def _recorded(suite: str, cell: Cell, run: Path, shared: Sequence[str]) -> CellRecord:
     places = {
         label: run / stage_folder(index, label)
         for index, label in enumerate(cell.experiment.stages)
     }
     provenance = _provenance(run / RUN)
+    sittings = _sittings(run)
     metrics = places.get(cell.stage, run) / "metrics.jsonl"
     lines = read_metrics(metrics) if metrics.is_file() else []
     return CellRecord(
@@ -59,9 +55,9 @@ def _recorded(
         digest=cell.digest,
         stage=cell.stage,
         ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        jobs=last.jobs,
-        threads=last.threads,
-        sittings=conditions_of(run),
+        jobs=sittings[-1].jobs,
+        threads=sittings[-1].threads,
+        sittings=sittings,
         versions=provenance["versions"],
         world=_world(places),
         machine=provenance["machine"],
@@ -83,6 +79,12 @@ def _provenance(path: Path) -> dict[str, dict[str, Any]]:
             expected = f"a mapping '{name}'"
             raise DataError("is damaged", where=path, expected=expected, found=value, hint=hint)
     return cast("dict[str, dict[str, Any]]", found)
+
+
+def _sittings(run: Path) -> tuple[RunConditions, ...]:
+    if found := conditions_of(run):
+        return found
+    raise DataError("does not say how it was run", where=run, hint="run the suite again")
 
 
 def _world(places: Mapping[str, Path]) -> dict[str, str]:

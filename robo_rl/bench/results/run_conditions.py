@@ -35,7 +35,7 @@ def describe_machine(machine: Mapping[str, Any]) -> str:
 
 
 def conditions_of(run: Path) -> tuple[RunConditions, ...]:
-    """Return the distinct conditions of a run and of its shared stages, oldest first.
+    """Return the distinct conditions of a run and of its shared stages, the latest last.
 
     Raises:
         DataError: The record of the run is damaged.
@@ -51,15 +51,16 @@ def conditions_of(run: Path) -> tuple[RunConditions, ...]:
 
 
 def add_conditions(run: Path, found: Iterable[RunConditions]) -> None:
-    """Add conditions to those of a run.
+    """Add conditions to those of a run, as the latest.
 
     Raises:
         DataError: The record of the run is damaged.
         OSError: It cannot be written.
     """
     before = conditions_of(run)
-    after = dict.fromkeys([*before, *found])
-    if len(after) > len(before):
+    latest = tuple(dict.fromkeys(found))
+    after = (*(each for each in before if each not in latest), *latest)
+    if after != before:
         make_directory(run)
         body = json.dumps([each.model_dump() for each in after], indent=1)
         write_file(run / FILE, body.encode())

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from robo_rl.bench.results.run_conditions import RunConditions, add_conditions
+from robo_rl.bench.results.run_conditions import RunConditions, add_conditions, conditions_of
 from robo_rl.bench.runner.run_process import RunProcess
 from robo_rl.bench.runner.shared_stages import SharedStages, copy_shared_stages, find_shared_stages
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey
 from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.run import is_finished
 
 SHARED = "shared"
 
@@ -68,7 +69,8 @@ class RunTask:
         """Start or resume the run.
 
         Args:
-            pace: Conditions of this session, recorded in the run's folder.
+            pace: Conditions of this session, recorded in the run's folder unless the run is
+                finished and only its record is made again.
             is_kept: Returns whether a cell is finished; called under the run's lock.
 
         Raises:
@@ -81,6 +83,8 @@ class RunTask:
         def prepare() -> None:
             if self.cell is not None and is_kept(self.cell):
                 raise FinishedError
+            if conditions_of(self.run) and is_finished(self.run, self.experiment):
+                return
             if self.requires is not None:
                 copy_shared_stages(self.requires, self.store, self.run)
             add_conditions(self.run, [pace])

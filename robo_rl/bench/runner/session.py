@@ -139,7 +139,7 @@ class BenchSession:
     def _record(self, work: RunTask) -> CellRecord:
         assert work.cell is not None
         shared = work.requires.labels if work.requires else ()
-        return make_cell_record(self._results.suite, work.cell, work.run, shared, self._pace)
+        return make_cell_record(self._results.suite, work.cell, work.run, shared)
 
     def _fail(self, work: RunTask, problem: str) -> None:
         self.failed[work.label] = problem

@@ -33,7 +33,14 @@ from robo_rl.train.pipeline.reevaluation import (
     write_mark,
 )
 from robo_rl.train.pipeline.sight_preflight import check_sight
-from robo_rl.train.pipeline.stage import Context, Report, Stage, stage_digest, stage_world
+from robo_rl.train.pipeline.stage import (
+    REPORT,
+    Context,
+    Report,
+    Stage,
+    stage_digest,
+    stage_world,
+)
 from robo_rl.train.pipeline.stage_traits import check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
@@ -143,6 +150,17 @@ def stage_folder(index: int, label: str) -> str:
     return f"{index:02d}-{label}"
 
 
+def is_finished(directory: Path, experiment: Experiment) -> bool:
+    """Return whether every stage of a run was made under these settings, so that none is left."""
+    places = [directory / stage_folder(i, label) for i, label in enumerate(experiment.stages)]
+    return all(
+        (place / REPORT).exists()
+        and (place / MARK).exists()
+        and (place / MARK).read_text() == stage_digest(experiment, index)
+        for index, place in enumerate(places)
+    )
+
+
 def _begin(directory: Path, experiment: Experiment) -> None:
     """Record the run, unless the directory holds stages of another experiment."""
     digests = {
@@ -166,9 +184,10 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
-    provenance = {"name": experiment.name, "seed": experiment.seed}
-    body = provenance | {"versions": versions(), "machine": machine_info()}
-    write_file(directory / RUN, json.dumps(body, indent=1).encode())
+    if not ((directory / RUN).exists() and is_finished(directory, experiment)):
+        provenance = {"name": experiment.name, "seed": experiment.seed}
+        body = provenance | {"versions": versions(), "machine": machine_info()}
+        write_file(directory / RUN, json.dumps(body, indent=1).encode())
 
 
 def _admit(place: Path, experiment: Experiment, folders: list[str]) -> None:

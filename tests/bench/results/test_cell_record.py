@@ -84,9 +84,8 @@ def test_the_commits_are_those_of_the_processes_that_made_it():
 @pytest.mark.parametrize("damage", ["", "[]", '{"machine": {}}', '{"versions": {}, "machine": 3}'])
 def test_a_run_that_does_not_say_how_it_was_made_is_named(cell: Cell, tmp_path: Path, damage: str):
     (tmp_path / "run.json").write_text(damage)
-    pace = RunConditions(jobs=1, threads=1, version="")
     with pytest.raises(DataError, match=r"run\.json: .*; run the suite again"):
-        make_cell_record("tiny", cell, tmp_path, (), pace)
+        make_cell_record("tiny", cell, tmp_path, ())
 
 
 def test_an_option_set_to_what_runs_did_before_it_agrees():

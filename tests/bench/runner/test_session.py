@@ -211,15 +211,22 @@ def test_two_at_one_suite_do_not_meet_in_a_cell(undisturbed: Bench, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_every_sitting_at_a_cell_is_kept_with_it(undisturbed: Bench, tmp_path: Path):
+@pytest.mark.parametrize(("left", "jobs"), [(False, [1]), (True, [1, 2])])
+def test_every_sitting_that_did_a_part_of_a_cell_is_kept_with_it(
+    undisturbed: Bench, tmp_path: Path, left: bool, jobs: list[int]
+):
     folder = tmp_path / "twice"
     shutil.copytree(undisturbed.folder, folder)
     shutil.rmtree(folder / "benchmarks")
+    if left:
+        (stage,) = folder.glob("runs/bench/tiny/near/sde/*/02-online")
+        shutil.rmtree(stage)
     status, output = Bench(folder).run("--method", "sde", "--jobs", "2")
     assert status == 0, output
     found = Bench(folder).kept()["near/sde/0.json"]
-    assert [pace["jobs"] for pace in found["sittings"]] == [1, 2]
-    assert "seconds are not comparable" in output
+    assert [pace["jobs"] for pace in found["sittings"]] == jobs
+    assert found["jobs"] == jobs[-1]
+    assert ("seconds are not comparable" in output) == left
 
 
 @pytest.mark.slow
