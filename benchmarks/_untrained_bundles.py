@@ -24,7 +24,7 @@ from robo_rl.data.affine import Affine
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import contract_of, export_policy
 from robo_rl.nets.encoders.base import ImageEncoder
-from robo_rl.policy.flow import FlowPolicy
+from robo_rl.policy.families.flow import FlowPolicy
 
 PICTURE = "wrist_rgb"
 SIDE = 128

@@ -170,8 +170,11 @@ if TYPE_CHECKING:
         Sampler,
         at_step,
     )
-    from robo_rl.policy.flow import (
+    from robo_rl.policy.families.flow import (
         FlowOde,
+    )
+    from robo_rl.policy.families.matching import (
+        MatchingPolicy,
     )
     from robo_rl.policy.inpaint import (
         InpaintSampler,
@@ -182,9 +185,6 @@ if TYPE_CHECKING:
     )
     from robo_rl.policy.kernels.gaussian import (
         GaussianKernel,
-    )
-    from robo_rl.policy.matching import (
-        MatchingPolicy,
     )
     from robo_rl.train.checkpoint.interrupt import (
         between_updates,
@@ -441,10 +441,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "robo_rl.policy.base": (
         "DenoisingPolicy",
     ),
-    "robo_rl.policy.matching": (
+    "robo_rl.policy.families.matching": (
         "MatchingPolicy",
     ),
-    "robo_rl.policy.flow": (
+    "robo_rl.policy.families.flow": (
         "FlowOde",
     ),
     "robo_rl.critic.q": (

@@ -46,7 +46,7 @@ from robo_rl import Robot
 ARM = Robot.from_dir(Path(__file__).parent / "arm")
 """
 POLICY = """\
-from robo_rl.policy.flow import FlowPolicy
+from robo_rl.policy.families.flow import FlowPolicy
 
 
 class AcmePolicy(FlowPolicy):

@@ -10,14 +10,11 @@ import copy
 from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
@@ -28,17 +25,17 @@ from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
 from robo_rl.policy.chain import (
     Chain,
     Predict,
-    Prediction,
     PreviousNoise,
     Sampler,
     draw_chain,
     row_correlation,
 )
+from robo_rl.policy.config import PolicyConfig
 from robo_rl.policy.correlation import Correlation, correlate_start
+from robo_rl.policy.denoiser import Denoiser, chain_predictor
 from robo_rl.policy.inpaint import InpaintTarget
 from robo_rl.policy.kernels.base import Kernel
 from robo_rl.policy.noise import std_scale
-from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import at_progress, start_value
 
 
@@ -62,64 +59,7 @@ class DenoisingPolicy(nn.Module):
         SpecError: The policy does not support these observations.
     """
 
-    class Config(ConfigModel):
-        """Sizes of the chunk and the chain, network, exploring sampler, and noise correlation.
-
-        ``finetune_steps`` is DPPO's K': RL trains only the last K' steps. Earlier steps keep the
-        weights of behaviour cloning. The value 0 trains all steps.
-        """
-
-        obs_horizon: int = Field(default=1, ge=1)
-        """Control steps of the observation history; the latest is last."""
-        horizon: int = Field(default=8, ge=1)
-        """Actions of a chunk."""
-        exec_horizon: int = Field(default=8, ge=1)
-        """Actions of a chunk that are executed before the next query."""
-        num_steps: int = Field(default=4, ge=1)
-        """Denoising steps K of a chain."""
-        finetune_steps: int = Field(default=0, ge=0)
-        """Denoising steps that RL trains, counted from the last; 0 is all."""
-        sees: tuple[str, ...] = ()
-        """Items of the observation that the policy reads; empty for all."""
-        encoder: Annotated[Component[ObsEncoder], component("encoders")] = default("state")
-        """Encoder of the observation; ``state`` reads vectors, the others images too."""
-        net: Annotated[Component[ChunkNet], component("nets")] = default("mlp")
-        """Network that denoises."""
-        sampler: Annotated[Component[Sampler], component("samplers")]
-        """Sampler of exploration."""
-        correlation: Correlation = Correlation()
-        """Correlation of a decision's noise with the previous decision's noise."""
-        relative_to: str = ""
-        """Observation that the network's actions are displacements from; empty for none."""
-        expected_prediction: ClassVar[str]
-        chain_settings: ClassVar[tuple[str, ...]] = ("horizon", "num_steps", "relative_to")
-        """Fields that two policies share if x[k] means the same to both."""
-
-        @property
-        def eval_is_deterministic(self) -> bool:
-            """Whether evaluation is a function of the observation and the initial noise."""
-            return True
-
-        @model_validator(mode="after")
-        def _sampler_reads_what_the_network_says(self) -> Self:
-            if self.sampler.cls.expected_prediction != self.expected_prediction:
-                raise ValueError(
-                    f"sampler '{self.sampler.name}' expects {self.sampler.cls.expected_prediction},"
-                    f" this family's network says {self.expected_prediction}"
-                )
-            return self
-
-        @model_validator(mode="after")
-        def _sizes_agree(self) -> Self:
-            if self.exec_horizon > self.horizon:
-                raise ValueError(
-                    f"exec_horizon {self.exec_horizon} is beyond horizon {self.horizon}"
-                )
-            if self.finetune_steps > self.num_steps:
-                found = f"finetune_steps {self.finetune_steps}, num_steps {self.num_steps}"
-                raise ValueError(f"more steps to fine-tune than there are: {found}")
-            return self
-
+    Config = PolicyConfig
     family: ClassVar[str]
     """Registered name of the family."""
     reparameterized: ClassVar[bool] = True
@@ -130,7 +70,7 @@ class DenoisingPolicy(nn.Module):
     """Whether settings may not fit the env's actions; a run then builds the policy at its start."""
 
     def __init__(
-        self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
+        self, cfg: PolicyConfig, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
     ) -> None:
         super().__init__()
         self.env_spec, self.obs_spec = obs_spec, self.check_obs(cfg, obs_spec)
@@ -155,7 +95,7 @@ class DenoisingPolicy(nn.Module):
         self.reference_noise_head: nn.Module | None = None
 
     @classmethod
-    def check_obs(cls, cfg: Config, obs_spec: ObsSpec) -> ObsSpec:
+    def check_obs(cls, cfg: PolicyConfig, obs_spec: ObsSpec) -> ObsSpec:
         """Check that a policy can read these observations; return the items that it reads.
 
         Raises:
@@ -192,6 +132,13 @@ class DenoisingPolicy(nn.Module):
         """Convert the network's output at x (B, H, A), t (B,) to the sampler's prediction type."""
         del x, t
         return out
+
+    def denoise(
+        self, net: ChunkNet, k: Tensor, x: Tensor, t: Tensor, embedding: Embedding
+    ) -> Tensor:
+        """Return a network's prediction at x (B, H, A), steps k (B,) and flow times t (B,)."""
+        del k
+        return self.interpret(net(x, t, embedding).to(x), x, t)
 
     def make_net(self, features: int) -> ChunkNet:
         """Return the network for this number of features of an observation."""
@@ -267,7 +214,7 @@ class DenoisingPolicy(nn.Module):
 
     def kernel(self, embedding: Embedding, k: Tensor, x: Tensor) -> Kernel:
         """Return the exploring sampler's kernel of x[k+1] given x (B, H, A) at steps k (B,)."""
-        prediction = self._predict(self.net, self.noise_head, self.sampler, embedding, k, x)
+        prediction = self._denoiser.predict(self.sampler, embedding, k, x)
         return self.sampler.kernel(k, x, prediction)
 
     def correlate_noise(self, kernel: Kernel, before: Tensor, continues: Tensor) -> Kernel:
@@ -398,29 +345,16 @@ class DenoisingPolicy(nn.Module):
         It uses the reference network before the last K' steps, if there is one.
         """
         frozen = self.num_steps - self.num_trained
-        base = cast(Any, self.reference_net)
+        kept = self._reference_denoiser if frozen else None
+        return chain_predictor(self._denoiser, kept, frozen, sampler, features, encoded)
 
-        def embed(net: Any) -> Embedding:
-            return net.encode(features) if encoded is None else net.embed(encoded)
+    @property
+    def _denoiser(self) -> Denoiser:
+        return Denoiser(self.net, self.noise_head, self.denoise, self.cfg.exec_horizon)
 
-        embedding = embed(self.net)
-        kept = embed(base) if base is not None and frozen else None
-
-        def predict(step: int, x: Tensor) -> Prediction:
-            k = torch.full((x.shape[0],), step, device=x.device)
-            if kept is not None and step < frozen:
-                return self._predict(base, self.reference_noise_head, sampler, kept, k, x)
-            return self._predict(self.net, self.noise_head, sampler, embedding, k, x)
-
-        return predict
-
-    def _predict(
-        self, net: Any, head: Any, sampler: Sampler, embedding: Embedding, k: Tensor, x: Tensor
-    ) -> Prediction:
-        t = placed(sampler.times, x)[k]
-        noise = None
-        if sampler.learns_noise and head is not None:
-            summary = net.summary(embedding)
-            noise = head(torch.cat([summary, t[:, None]], dim=-1)).view_as(x).to(x)
-        out = self.interpret(net(x, t, embedding).to(x), x, t)
-        return Prediction(out, noise, self.cfg.exec_horizon)
+    @property
+    def _reference_denoiser(self) -> Denoiser | None:
+        if self.reference_net is None:
+            return None
+        net = cast(ChunkNet, self.reference_net)
+        return self._denoiser._replace(net=net, noise_head=self.reference_noise_head)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.flow import FlowPolicy
+from robo_rl.policy.families.flow import FlowPolicy
 
 
 def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:

@@ -15,7 +15,7 @@ from robo_rl.core.errors import CheckpointError, RoboRlError
 from robo_rl.data.affine import Affine
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.archive import policy_from_meta, policy_meta
-from robo_rl.policy.flow import FlowPolicy
+from robo_rl.policy.families.flow import FlowPolicy
 
 
 def archived(sampler: str = "flow_noise") -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

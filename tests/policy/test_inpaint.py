@@ -10,9 +10,9 @@ from torch import Tensor
 from robo_rl.core.errors import SpecError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction
-from robo_rl.policy.diffusion import Ddim
-from robo_rl.policy.flow import FlowOde
-from robo_rl.policy.gaussian import Gaussian
+from robo_rl.policy.families.diffusion import Ddim
+from robo_rl.policy.families.flow import FlowOde
+from robo_rl.policy.families.gaussian import Gaussian
 from robo_rl.policy.inpaint import InpaintTarget, _guidance
 
 FAMILIES = ["flow", "diffusion", "gaussian"]

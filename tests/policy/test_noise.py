@@ -10,8 +10,8 @@ import torch
 from small_policies import SAMPLERS, make_obs, make_policy
 
 from robo_rl.policy.chain import Prediction
-from robo_rl.policy.diffusion import Ddim, Ddpm
-from robo_rl.policy.flow import FlowCps, FlowSde
+from robo_rl.policy.families.diffusion import Ddim, Ddpm
+from robo_rl.policy.families.flow import FlowCps, FlowSde
 from robo_rl.policy.noise import LearntStd, StdBounds, clamp_std, learnt_std
 
 HARDWARE = {"std_min": 0.0067, "std_max": 0.1}  # RL-100's

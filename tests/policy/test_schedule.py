@@ -11,7 +11,7 @@ from small_policies import make_obs, make_policy
 from robo_rl.config.models import NestedError
 from robo_rl.config.registry import component
 from robo_rl.policy.archive import policy_from_meta, policy_meta
-from robo_rl.policy.flow import FlowNoise
+from robo_rl.policy.families.flow import FlowNoise
 from robo_rl.policy.schedule import Schedule, at_progress, is_scheduled, start_value
 
 # ReinFlow's learn_decay on Hopper: σ in [0.10, 0.24], σ_max held for 35 % of training, then a

@@ -11,7 +11,7 @@ from torch import nn
 
 from robo_rl.core.errors import PluginError
 from robo_rl.data.normalize import Normalizer
-from robo_rl.policy.flow import FlowNoise, FlowPolicy
+from robo_rl.policy.families.flow import FlowNoise, FlowPolicy
 from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.testing.policy import check_policy
 

@@ -22,7 +22,7 @@ from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.optim.scalars import numbers
 from robo_rl.optim.step_rollback import StepRollback
-from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.policy.families.matching import MatchingPolicy
 
 
 class NftActorConfig(NftObjectiveConfig, PrecisionConfig, OptimizerConfig, AdaptiveLrConfig):

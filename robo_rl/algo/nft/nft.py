@@ -18,7 +18,7 @@ from robo_rl.algo.on_policy import OnPolicy
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.policy.families.matching import MatchingPolicy
 
 
 class Nft(OnPolicy):

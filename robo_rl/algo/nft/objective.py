@@ -14,7 +14,7 @@ from torch import Tensor
 from robo_rl.algo.nft.forward_process import NftBatch, executed_mean, nft_loss
 from robo_rl.config.models import ConfigModel
 from robo_rl.distributed.process_group import all_reduce_sum, rank_info
-from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.policy.families.matching import MatchingPolicy
 
 
 class NftObjectiveConfig(ConfigModel):

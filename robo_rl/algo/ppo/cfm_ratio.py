@@ -24,7 +24,7 @@ from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.policy.families.matching import MatchingPolicy
 
 
 class CfmLikelihood:

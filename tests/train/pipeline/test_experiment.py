@@ -11,7 +11,7 @@ from small_runs import EXPERIMENT, STAGES
 
 from robo_rl.config.models import compose, validate
 from robo_rl.core.errors import ConfigError, SpecError
-from robo_rl.policy.flow import FlowPolicy
+from robo_rl.policy.families.flow import FlowPolicy
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment, run_until
 from robo_rl.train.stages.init_policy import InitPolicy
 

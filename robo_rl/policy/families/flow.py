@@ -18,9 +18,9 @@ from robo_rl.config.models import ConfigModel, OmitsDefaults
 from robo_rl.config.registry import Component, component, default
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step
+from robo_rl.policy.families.matching import MatchingPolicy
 from robo_rl.policy.kernels.base import randn
 from robo_rl.policy.kernels.gaussian import GaussianKernel
-from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.policy.noise import (
     LearntStd,
     StdBounds,

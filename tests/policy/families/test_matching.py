@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.policy.families.matching import MatchingPolicy
 
 ROWS = 16
 CASES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"prediction_type": "vel"})]

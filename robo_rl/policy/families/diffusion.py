@@ -18,9 +18,9 @@ from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
+from robo_rl.policy.families.matching import MatchingPolicy
 from robo_rl.policy.kernels.base import randn
 from robo_rl.policy.kernels.gaussian import GaussianKernel
-from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.policy.noise import StdBounds, StdScale, clamp_std, per_element, std_bounds
 from robo_rl.policy.schedule import NonNegative, Share, start_value
 

@@ -8,7 +8,7 @@ from small_policies import make_obs, make_policy
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.chain import Prediction
-from robo_rl.policy.diffusion import Ddim, Ddpm
+from robo_rl.policy.families.diffusion import Ddim, Ddpm
 from robo_rl.train.checkpoint.policies import check_distillable
 
 diffusers = pytest.importorskip("diffusers", reason="the oracle is diffusers' scheduler")

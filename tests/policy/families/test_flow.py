@@ -14,7 +14,7 @@ from torch import Tensor
 from robo_rl.config.models import NestedError
 from robo_rl.config.registry import component
 from robo_rl.policy.chain import Prediction, Sampler, draw_chain
-from robo_rl.policy.flow import FlowCps, FlowNoise, FlowOde, FlowSde
+from robo_rl.policy.families.flow import FlowCps, FlowNoise, FlowOde, FlowSde
 
 STD = 0.4
 

@@ -11,7 +11,7 @@ Shapes: B rows, H horizon, A act_dim, K steps, G = H·A/K elements of a step, V 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -30,7 +30,6 @@ from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.correlation import Correlation
 from robo_rl.policy.kernels.base import Kernel
 from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, soft_bins
-from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import Positive, start_value
 
 
@@ -165,7 +164,7 @@ class TokenPolicy(DenoisingPolicy):
         k = torch.randint(
             self.num_steps, (len(act),), generator=generator, device=generator.device
         ).to(act.device)
-        prediction = self._predict(self.net, None, self.eval_sampler, self.encode(obs), k, act)
+        prediction = self._denoiser.predict(self.eval_sampler, self.encode(obs), k, act)
         logits, place = Categorical(Categorical.Config(), self.num_steps).drawn(k, act, prediction)
         target = act.flatten(1).gather(1, place)
         return -(self._labels(target) * logits.log_softmax(dim=-1)).sum(dim=-1).mean(dim=-1)
@@ -177,15 +176,14 @@ class TokenPolicy(DenoisingPolicy):
             return soft_bins(act, bins, width)
         return one_hot(bin_of(act, bins), bins).to(act.dtype)
 
-    def _predict(
-        self, net: Any, head: Any, sampler: Sampler, embedding: Embedding, k: Tensor, x: Tensor
-    ) -> Prediction:
-        del head
+    def denoise(
+        self, net: ChunkNet, k: Tensor, x: Tensor, t: Tensor, embedding: Embedding
+    ) -> Tensor:
+        """Return the logits (B, H, A, V); the network sees the elements drawn before step k."""
         bins, chunk = self.cfg.bins, x.flatten(1)
         known = torch.arange(chunk.shape[1], device=x.device) < (
             k[:, None] * (chunk.shape[1] // self.num_steps)
         )
         token = bin_of(chunk, bins)[..., None] == torch.arange(bins, device=x.device)
         seen = (token & known[..., None]).to(x.dtype).view(*x.shape[:2], -1)
-        logits = net(seen, placed(sampler.times, x)[k], embedding).to(x)
-        return Prediction(logits.view(*x.shape, bins), None, self.cfg.exec_horizon)
+        return net(seen, t, embedding).to(x).view(*x.shape, bins)

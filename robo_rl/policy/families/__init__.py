@@ -1,0 +1,1 @@
+"""Families of denoising policies: how a network is trained, and the samplers of its chains."""
