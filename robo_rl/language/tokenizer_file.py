@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 from pydantic import Field
@@ -31,6 +31,8 @@ class TokenizerFile:
         ConfigError: There is no such file, or it is no tokenizer.
         DeviceError: The extra ``pretrained`` is not installed.
     """
+
+    assets: ClassVar = {"file": (FILE,)}
 
     class Config(ConfigModel):
         """The tokenizer's file, and the length and the end of the item."""

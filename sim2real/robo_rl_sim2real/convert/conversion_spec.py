@@ -14,6 +14,7 @@ from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError, DataError, first_problem
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.language.base import TextEncoder
 from robo_rl_sim2real.control.commands.publishers import CommandConfig
 from robo_rl_sim2real.control.commands.safety import Safety
 from robo_rl_sim2real.convert.bag_reader import BagReader
@@ -49,12 +50,14 @@ class ConversionSpec(NamedTuple):
         sources: Their sources in the bag.
         bundle: Digest of the bundle that ran; empty without one.
         is_own_recording: Whether the node wrote the recording, with ticks.
+        encoder: Encoder of instructions; None builds that of the contract.
     """
 
     contract: Contract
     sources: SourceConfig
     bundle: str = ""
     is_own_recording: bool = False
+    encoder: TextEncoder | None = None
 
     @property
     def dt_s(self) -> float:
@@ -69,7 +72,7 @@ class ConversionSpec(NamedTuple):
 
     def observer(self) -> Observer:
         """Return the node's observer."""
-        return Observer(self.contract, self.sources.observe)
+        return Observer(self.contract, self.sources.observe, self.encoder)
 
     def preprocessors(self) -> dict[str, CameraPreprocessor]:
         """Return topic → the node's preprocessor of its images, without calibrations."""
@@ -103,13 +106,16 @@ def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
             " DATASET"
             " for what is wanted",
         )
-    contract = _contract_like(Path(like)) if like else _contract_said(bag, said or {})
+    if like:
+        contract, encoder = _read_like(Path(like))
+    else:
+        contract, encoder = _contract_said(bag, said or {}), None
     tree = compose(settings).values if settings else (said or {}).get("settings", {})
     sources = validate(
         {k: v for k, v in tree.items() if k in SourceConfig.model_fields}, SourceConfig
     )
     digest = str((said or {}).get("bundle", ""))
-    return ConversionSpec(contract, sources, digest, is_own_recording=said is not None)
+    return ConversionSpec(contract, sources, digest, said is not None, encoder)
 
 
 def _said(bag: BagReader) -> dict[str, Any] | None:
@@ -135,14 +141,15 @@ def _contract_said(bag: BagReader, said: dict[str, Any]) -> Contract:
         raise DataError(f"contract: {first_problem(error, 'all of it')}", where=bag.path) from None
 
 
-def _contract_like(path: Path) -> Contract:
-    """Return the contract of a bundle, or the part of a contract that a dataset has."""
+def _read_like(path: Path) -> tuple[Contract, TextEncoder | None]:
+    """Return contract and text encoder of a bundle, or the part of a contract of a dataset."""
     if (path / MANIFEST_FILE).exists():
-        return Bundle.load(path).manifest.contract
+        bundle = Bundle.load(path)
+        return bundle.manifest.contract, bundle.text_encoder()
     if not path.exists():
         raise ConfigError("like: not there", where=path, expected="a bundle or a dataset")
     store = ZarrStore.open(path)
-    return Contract(
+    contract = Contract(
         policy="",
         robot=str(store.schema.meta.get("robot", "")),
         task=str(store.schema.meta.get("task", "")),
@@ -153,3 +160,4 @@ def _contract_like(path: Path) -> Contract:
         exec_horizon=1,
         num_steps=1,
     )
+    return contract, None

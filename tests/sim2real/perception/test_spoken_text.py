@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small_robot import Bench, contract
@@ -85,15 +87,33 @@ def test_words_come_as_a_text_and_nothing_else_does():
         observer(Source(topic=TOPIC, field="position"))
 
 
-def test_a_tokenizer_travels_under_a_plain_name_and_needs_its_bundle(tmp_path):
-    (tmp_path / "tokenizer.json").write_text("{}")
-    settings, files = portable({"name": "tokenizer", "file": str(tmp_path)})
-    assert settings["file"] == "tokenizer.json"
-    assert files == {"tokenizer.json": tmp_path / "tokenizer.json"}
+@pytest.mark.parametrize(
+    ("encoder", "field", "said", "files"),
+    [
+        ("tokenizer", "file", "tokenizer.json", ["tokenizer.json"]),
+        ("sentence", "folder", ".", ["config.json", "model.safetensors", "tokenizer.json"]),
+    ],
+)
+def test_files_of_an_encoder_travel_under_plain_names_and_need_their_bundle(
+    tmp_path: Path, encoder: str, field: str, said: str, files: list[str]
+):
+    settings, found = portable({"name": encoder, field: str(tmp_path)})
+    assert settings[field] == said
+    assert found == {name: tmp_path / name for name in files}
     agreed = contract().model_copy(update={"text_encoder": settings})
-    with pytest.raises(BundleError, match="in its bundle"):
+    with pytest.raises(BundleError, match="contract_from=BUNDLE"):
         text_encoder_of(agreed)
     assert text_encoder_of(contract()) is None
+
+
+def test_a_bundle_reads_no_files_but_its_own(tmp_path: Path):
+    """The settings of a bundle that one was handed are no way to other folders."""
+    bundle, elsewhere = tmp_path / "bundle", tmp_path / "elsewhere"
+    bundle.mkdir()
+    settings = {"name": "sentence", "folder": str(elsewhere)}
+    agreed = contract().model_copy(update={"text_encoder": settings})
+    with pytest.raises(ConfigError, match=str(bundle / "elsewhere")):
+        text_encoder_of(agreed, bundle)
 
 
 def test_a_robot_without_an_instruction_does_not_begin():
