@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
 from robo_rl.config.compose import compose
 from robo_rl.config.models import validate
@@ -35,7 +36,7 @@ def forward_kl(tuned: Path, base: Path, config: Path, seed: int) -> float:
     after, before = load_policy(tuned), load_policy(base)
     draws = make_generator("chain_distance", seed)
     obs = _visited(after, config, seed, draws)
-    return float(chain_kl(before, Teacher(after, before), obs, STD_FLOOR, draws).mean())
+    return float(chain_kl(before, Teacher(after, before), EncodedObs(obs), STD_FLOOR, draws).mean())
 
 
 def _visited(

@@ -168,7 +168,7 @@ def distill_on_policy(device: torch.device) -> Sequence[Tensor]:
     trainer = SupervisedTrainer(SupervisedTrainer.Config(), student, 10)
     obs, draws = observations(device), generator(device)
     for _ in range(3):
-        trainer.step(chain_kl(student, teacher, draw_rows(obs, 16, draws), 0.1, draws))
+        trainer.step(chain_kl(student, teacher, EncodedObs(draw_rows(obs, 16, draws)), 0.1, draws))
     return weights(student)
 
 

@@ -43,6 +43,12 @@ class EncodedObs(NamedTuple):
             rows = torch.arange(*rows.indices(self.num_rows), device=policy.device)
         return policy.net.embed(select_rows(self.encoded, rows))
 
+    def encoder_result(self, policy: DenoisingPolicy) -> Embedding:
+        """Return the encoder's result, N rows; gradients flow to an encoder that is trained."""
+        if self.encoded is None:
+            return policy.net.encoder(policy.features(self.items))
+        return self.encoded
+
     def decode(self, policy: DenoisingPolicy, noise: Tensor) -> Tensor:
         """Return a policy's chunks (N, H, A) for noise (N, H, A), in normalised units."""
         if self.encoded is None:

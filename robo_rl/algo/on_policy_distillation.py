@@ -15,6 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.core.errors import SpecError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.kernels.base import Kernel
@@ -54,7 +55,7 @@ class Teacher:
 def chain_kl(
     student: DenoisingPolicy,
     teacher: Teacher,
-    obs: dict[str, Tensor],
+    obs: EncodedObs,
     std_floor: float,
     generator: torch.Generator,
 ) -> Tensor:
@@ -69,16 +70,18 @@ def chain_kl(
     Args:
         student: Gradients flow through its kernel alone; x[k] comes from its chain.
         teacher: The teacher.
-        obs: Name → (B, To, …); items of both policies.
+        obs: B observations with the items of both policies; encoded by the student's encoder if
+            its weights are frozen.
         std_floor: Least σ, in normalised action units.
         generator: Draws the chains and the steps.
     """
+    encoded = obs.encoder_result(student)
     with torch.no_grad():
-        x = student.sample(obs, generator).x
+        x = student.sample(obs.items, generator, encoded=encoded).x
     steps, rows = student.num_steps, torch.arange(len(x), device=x.device)
     k = torch.randint(steps, (len(x),), generator=generator, device=generator.device)
-    own = student.kernel(student.encode(obs), k, x[rows, k])
-    wanted = teacher.kernel(obs, k, x[rows, k])
+    own = student.kernel(student.net.embed(encoded), k, x[rows, k])
+    wanted = teacher.kernel(obs.items, k, x[rows, k])
     kl = own.with_spread(std_floor).kl(wanted.with_spread(std_floor))
     return steps * kl.mean(dim=(1, 2))
 

@@ -48,7 +48,7 @@ class SentenceModel:
 
     def __init__(self, cfg: Config) -> None:
         folder = Path(cfg.folder) if cfg.folder else _installed()
-        self.tokenizer, self.model = read_tokenizer(folder), _read_model(folder)
+        self.tokenizer, self.model = read_tokenizer(folder, WHERE), _read_model(folder)
         self.spec = TensorSpec(shape=(int(self.model.config.hidden_size),))
 
     def encode(self, sentences: Sequence[str]) -> NDArray[Any]:

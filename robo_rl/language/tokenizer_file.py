@@ -61,8 +61,12 @@ class TokenizerFile:
         return padded(rows, self.cfg.max_tokens, sentences)
 
 
-def read_tokenizer(file: Path) -> Any:
+def read_tokenizer(file: Path, where: str = WHERE) -> Any:
     """Return the tokenizer of a file or folder, without its own padding and truncation.
+
+    Args:
+        file: The file, or its folder.
+        where: Setting that names it, for errors.
 
     Raises:
         ConfigError: There is no such file, or it is no tokenizer.
@@ -75,12 +79,12 @@ def read_tokenizer(file: Path) -> Any:
     path = file / FILE if file.is_dir() else file
     expected = f"a folder with {FILE}"
     if not path.is_file():
-        raise ConfigError("no tokenizer", where=WHERE, expected=expected, found=str(file))
+        raise ConfigError("no tokenizer", where=where, expected=expected, found=str(file))
     try:
         tokenizer = Tokenizer.from_str(path.read_text())
     except Exception as error:  # tokenizers raises plain Exception
         raise ConfigError(
-            "the file is no tokenizer", where=WHERE, expected=expected, found=f"{path}: {error}"
+            "the file is no tokenizer", where=where, expected=expected, found=f"{path}: {error}"
         ) from error
     tokenizer.no_padding()
     tokenizer.no_truncation()

@@ -237,6 +237,7 @@ class DenoisingPolicy(nn.Module):
         single_step: bool = False,
         past: PreviousNoise | None = None,
         grad_steps: int | None = None,
+        encoded: Embedding | None = None,
     ) -> Chain:
         """Sample a chain with its log-probabilities from the exploring sampler.
 
@@ -246,9 +247,10 @@ class DenoisingPolicy(nn.Module):
             single_step: Whether each row has one stochastic step (see ``draw_chain``).
             past: Previous noise, for correlated exploration; None draws independent noise.
             grad_steps: Number of last steps through which gradients flow, if gradients are on.
+            encoded: What the encoder makes of obs, if it is at hand; B rows.
         """
         features = self.features(obs)
-        predict = self._predictor(features, self.sampler)
+        predict = self._predictor(features, self.sampler, encoded)
         vectors = features.vectors
         shape = len(vectors), self.horizon, self.act_spec.size
         start = self.sampler.start(shape, generator).to(vectors)

@@ -6,9 +6,11 @@ import copy
 
 import pytest
 import torch
+from small_images import make_seeing_policy, make_seen
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
 from robo_rl.core.errors import SpecError
 from robo_rl.data.affine import Affine
@@ -28,7 +30,24 @@ def shifted(policy, by: float = 0.05):
 
 def kl(student, teacher, floor: float = TINY, rows: int = ROWS) -> Tensor:
     generator = torch.Generator().manual_seed(3)
-    return chain_kl(student, teacher, make_obs(rows), floor, generator)
+    return chain_kl(student, teacher, EncodedObs(make_obs(rows)), floor, generator)
+
+
+def test_a_frozen_encoder_gives_the_same_kl_and_learns_nothing():
+    student = make_seeing_policy()
+    teacher, obs = Teacher(shifted(student), student), EncodedObs(make_seen(8))
+
+    def found(obs: EncodedObs) -> tuple[Tensor, list[bool]]:
+        student.zero_grad()
+        loss = chain_kl(student, teacher, obs, TINY, torch.Generator().manual_seed(3))
+        loss.sum().backward()
+        return loss.detach(), [w.grad is not None for w in student.net.encoder.parameters()]
+
+    trained, kept = found(obs), found(obs.through(student))
+    torch.testing.assert_close(kept[0], trained[0])
+    assert trained[1]
+    assert all(trained[1])
+    assert not any(kept[1])
 
 
 @pytest.mark.parametrize("family", ["flow_sde", "flow_cps", "ddpm", "categorical"])
@@ -49,7 +68,9 @@ def test_the_kl_of_tokens_is_that_of_their_odds():
     expected = (log_p.exp() * (log_p - log_q)).sum(-1).mean(-1)
     assert float(expected.min()) > 1e-3
     generator = torch.Generator().manual_seed(0)
-    torch.testing.assert_close(chain_kl(student, teacher, obs, 1e-3, generator), expected)
+    torch.testing.assert_close(
+        chain_kl(student, teacher, EncodedObs(obs), 1e-3, generator), expected
+    )
 
 
 def test_a_teacher_of_other_bins_is_refused():

@@ -81,8 +81,9 @@ class DistillOnPolicy(TaughtStage):
             self.cfg,
             context,
             student,
-            lambda student, obs, draw: chain_kl(student, teacher, obs.items, floor, draw),
+            lambda student, obs, draw: chain_kl(student, teacher, obs, floor, draw),
             stream="opd",
+            freeze_encoder=self.cfg.freeze_encoder,
         )
         loss = rounds.train(context.directory)
         path = save_policy(context.directory / "policy", rounds.student)

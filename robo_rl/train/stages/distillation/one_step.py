@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from robo_rl.algo.encoded_obs import demand_shared_encoder, encoded_bytes
+from robo_rl.algo.encoded_obs import demand_shared_encoder
 from robo_rl.algo.same_noise_distillation import same_noise_loss
-from robo_rl.config.models import OmitsDefaults
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.one_step import make_one_step_student
@@ -36,7 +34,7 @@ class Distill(TaughtStage):
         cfg: See ``Config``.
     """
 
-    class Config(RoundsConfig, OmitsDefaults):
+    class Config(RoundsConfig):
         """Rounds, env decisions and gradient steps of each, and the gate's margin.
 
         The student passes if its success, or return, is shown to be no more than ``margin`` below
@@ -45,12 +43,8 @@ class Distill(TaughtStage):
         and student share the teacher's encoder, which encodes the visited states once a round.
         """
 
-        omitted: ClassVar[tuple[str, ...]] = ("freeze_encoder",)
-
         warm_start_student: bool = True
         """Whether training begins from the one-step student of an earlier stage."""
-        freeze_encoder: bool = False
-        """Whether the student keeps the teacher's encoder of observations."""
 
     makes: ClassVar = ("policy", "student")
     label: ClassVar[str] = "one step"
@@ -73,16 +67,6 @@ class Distill(TaughtStage):
         """
         if cfg.freeze_encoder:
             _demand_one_encoder(cfg, experiment)
-
-    @classmethod
-    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
-        """See ``Stage``: also what a frozen encoder makes of the visited states."""
-        super().check_resources(cfg, policy, folder)
-        if cfg.freeze_encoder and policy.device.type == "cpu":
-            states = cfg.rounds * cfg.decisions * cfg.num_envs
-            hint = "lower rounds, decisions or num_envs of the stage, or set freeze_encoder: false"
-            needed = 2 * states * encoded_bytes(policy)  # also a copy
-            demand_memory(needed, f"{states:,} encoded states", hint)
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same start states, and save the student."""

@@ -12,9 +12,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.encoded_obs import EncodedObs
+from robo_rl.algo.encoded_obs import EncodedObs, encoded_bytes
 from robo_rl.algo.supervised import SupervisedTrainer, draw_pick
-from robo_rl.config.models import ConfigModel
+from robo_rl.config.models import OmitsDefaults
 from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.stateful import Stateful
@@ -30,8 +30,10 @@ Loss = Callable[[DenoisingPolicy, EncodedObs, torch.Generator], Tensor]
 """(student, B observations, generator) → loss (B,)."""
 
 
-class RoundsConfig(ConfigModel):
+class RoundsConfig(OmitsDefaults):
     """Rounds, env decisions and gradient steps of each."""
+
+    omitted: ClassVar[tuple[str, ...]] = ("freeze_encoder",)
 
     rounds: int = Field(default=4, ge=1)
     """Rounds of collecting states and regression."""
@@ -47,9 +49,12 @@ class RoundsConfig(ConfigModel):
     """Optimiser, learning-rate schedule and weight averaging."""
     margin: float = Field(default=0.03, gt=0.0, lt=1.0)
     """Largest loss of success or return that the gate accepts."""
+    freeze_encoder: bool = False
+    """Whether the student's encoder keeps its weights, and encodes the visited states once a
+    round."""
 
     def check_memory(self, policy: DenoisingPolicy) -> None:
-        """Check that the visited states of all rounds fit into memory.
+        """Check that the visited states of all rounds, and their encodings, fit into memory.
 
         Raises:
             ConfigError: They do not.
@@ -57,8 +62,12 @@ class RoundsConfig(ConfigModel):
         if policy.device.type == "cpu":
             states = self.rounds * self.decisions * self.num_envs
             needed = 2 * states * policy.obs_horizon * policy.env_spec.num_bytes  # also a copy
-            hint = "lower rounds, decisions or num_envs of the stage, or the size of the images"
-            demand_memory(needed, f"{states:,} visited states", hint)
+            fewer = "lower rounds, decisions or num_envs of the stage"
+            demand_memory(needed, f"{states:,} visited states", f"{fewer}, or the size of images")
+            if self.freeze_encoder:
+                needed = 2 * states * encoded_bytes(policy)
+                hint = f"{fewer}, or set freeze_encoder: false"
+                demand_memory(needed, f"{states:,} encoded states", hint)
 
 
 class DistillationRounds(Stateful):

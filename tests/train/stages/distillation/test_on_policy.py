@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_runs import EXPERIMENT
 
+from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError, DataError, SpecError
@@ -59,7 +60,7 @@ def test_a_student_that_sees_less_comes_nearer_and_its_teacher_is_known(teacher,
 
     def apart(student: Any) -> float:
         draws = torch.Generator().manual_seed(5)
-        return float(chain_kl(student, Teacher(told, student), obs, 0.1, draws).mean())
+        return float(chain_kl(student, Teacher(told, student), EncodedObs(obs), 0.1, draws).mean())
 
     with torch.no_grad():
         assert apart(last) < 0.7 * apart(first)
