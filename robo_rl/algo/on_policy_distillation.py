@@ -32,7 +32,8 @@ class Teacher:
 
     Raises:
         SpecError: x[k] means something else to the teacher, because its family, the size of its
-            chains, its actions or their normalisation differ; or it reads another history.
+            chains, its actions or their normalisation differ; or it reads another history; or the
+            student's first steps have networks of their own.
     """
 
     def __init__(self, policy: DenoisingPolicy, student: DenoisingPolicy) -> None:
@@ -87,6 +88,9 @@ def chain_kl(
 
 
 def _demand_same_chains(teacher: DenoisingPolicy, student: DenoisingPolicy) -> None:
+    if student.reference_net is not None and student.num_trained < student.num_steps:
+        problem = "the student's first denoising steps have networks of their own"
+        raise SpecError(problem, expected="finetune_steps 0", found=student.num_trained)
     names = ("obs_horizon", *student.cfg.chain_settings)
     for what, ours, theirs in (
         ("policy family", student.family, teacher.family),

@@ -28,7 +28,7 @@ from robo_rl.bundle.manifest import (
 )
 from robo_rl.bundle.session import PolicySession
 from robo_rl.bundle.split_session import SplitSession
-from robo_rl.bundle.text import text_encoder_of
+from robo_rl.bundle.text import BundleFiles, text_encoder_of
 from robo_rl.core.atomic_files import staged_directory, write_file
 from robo_rl.core.checksummed_json import seal, unseal
 from robo_rl.core.errors import BundleError
@@ -161,10 +161,12 @@ class Bundle:
         """Return the encoder of instructions; None if the policy reads none.
 
         Raises:
+            BundleError: The encoder needs a file that the bundle lacks or that is altered.
             ConfigError: The encoder cannot be built.
             DeviceError: An extra that it needs is not installed.
         """
-        return text_encoder_of(self.manifest.contract, self.path)
+        files = BundleFiles(self.path, self.manifest.files.keys())
+        return text_encoder_of(self.manifest.contract, files)
 
     def check_contract(
         self,

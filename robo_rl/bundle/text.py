@@ -6,17 +6,46 @@ tokenizer, travel in the bundle under plain names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import JsonValue
 
 from robo_rl.bundle.manifest import Contract
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component
-from robo_rl.core.errors import BundleError
+from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl.language.base import TextEncoder, assets_of
+
+
+class BundleFiles(NamedTuple):
+    """The files of a bundle whose bytes its manifest covers.
+
+    Args:
+        folder: Folder of the bundle.
+        names: Plain names of its files.
+    """
+
+    folder: Path
+    names: Collection[str]
+
+    def place(self, said: str, names: Sequence[str]) -> Path:
+        """Return a file of the bundle, or its folder for ``.`` if it has all ``names``.
+
+        Raises:
+            BundleError: The bundle lacks a file.
+        """
+        needed = names if said == "." else [said]
+        if absent := [name for name in needed if name not in self.names]:
+            raise BundleError(
+                "files of the policy's text encoder are not in the bundle",
+                where=self.folder,
+                expected=", ".join(needed),
+                found=f"no {', '.join(absent)}",
+                hint="export the policy again",
+            )
+        return self.folder if said == "." else self.folder / said
 
 
 class _Reader(ConfigModel):
@@ -26,45 +55,51 @@ class _Reader(ConfigModel):
 def portable(settings: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], dict[str, Path]]:
     """Return an encoder's settings for a contract, and the files that they need by plain name.
 
-    A field that names files becomes the name of its one file, or ``.`` for a folder of several.
+    Files have the names that the encoder gives them in ``assets``. A field that names files becomes
+    the name of its one file, or ``.`` for a folder of several.
 
     Raises:
-        ConfigError: There is no such encoder, or its settings are wrong.
+        ConfigError: There is no such encoder, its settings are wrong, or two of its fields name a
+            file of one name.
     """
     if not settings:
         return {}, {}
     said, files = dict(settings), dict[str, Path]()
     for field, names in _named(settings):
         place = Path(str(settings[field]))
-        found = [place / name for name in names] if place.is_dir() else [place]
-        files |= {path.name: path for path in found}
-        said[field] = found[0].name if len(found) == 1 else "."
+        found = {name: place / name if place.is_dir() else place for name in names}
+        if twice := found.keys() & files.keys():
+            problem = "two fields of the text encoder name a file of one name"
+            raise ConfigError(problem, where=field, expected="one field", found=sorted(twice))
+        files |= found
+        said[field] = names[0] if len(names) == 1 else "."
     return said, files
 
 
-def text_encoder_of(contract: Contract, folder: Path | None = None) -> TextEncoder | None:
+def text_encoder_of(contract: Contract, files: BundleFiles | None = None) -> TextEncoder | None:
     """Return the text encoder of a policy; None if it reads no instruction.
 
     Args:
         contract: Contract of the policy.
-        folder: Folder of the bundle. The encoder reads files of that folder alone.
+        files: Files of the bundle. The encoder reads no others.
 
     Raises:
-        BundleError: The encoder needs a file, and there is no bundle.
+        BundleError: The encoder needs a file that the bundle lacks, or there is no bundle.
         ConfigError: The encoder cannot be built.
+        DeviceError: An extra that it needs is not installed.
     """
     settings: dict[str, Any] = dict(contract.text_encoder)
     if not settings:
         return None
-    for field, _ in _named(settings):
-        if folder is None:
+    for field, names in _named(settings):
+        if files is None:
             raise BundleError(
                 "the files of the policy's text encoder are in its bundle",
                 expected="a bundle",
                 found="a contract",
                 hint="name it; `robo-rl data convert` takes contract_from=BUNDLE",
             )
-        settings[field] = str(folder / Path(str(settings[field])).name)
+        settings[field] = str(files.place(str(settings[field]), names))
     return validate({"text_encoder": settings}, _Reader).text_encoder.build()
 
 

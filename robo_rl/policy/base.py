@@ -247,7 +247,8 @@ class DenoisingPolicy(nn.Module):
             single_step: Whether each row has one stochastic step (see ``draw_chain``).
             past: Previous noise, for correlated exploration; None draws independent noise.
             grad_steps: Number of last steps through which gradients flow, if gradients are on.
-            encoded: What the encoder makes of obs, if it is at hand; B rows.
+            encoded: What the encoder makes of obs, if it is at hand; B rows. The reference network
+                then has that encoder too.
         """
         features = self.features(obs)
         predict = self._predictor(features, self.sampler, encoded)

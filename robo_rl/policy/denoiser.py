@@ -63,7 +63,8 @@ def chain_predictor(
         frozen: Number of those steps.
         sampler: Sampler whose steps are predicted.
         features: Observations, encoded once for the whole chain.
-        encoded: Their encoding, if it is at hand; B rows.
+        encoded: The encoder's result, if it is at hand; B rows. Both networks then have that
+            encoder.
     """
     embedding = trained.embed(features, encoded)
     base = None if kept is None else kept.embed(features, encoded)

@@ -103,7 +103,7 @@ def test_the_expert_reads_the_latest_vectors_and_the_images_of_before(
     embedding = policy.net.embed(encoder.join(prefix, policy.features(new).vectors))
     assert policy.num_steps == 1
     k = torch.zeros(1, dtype=torch.int64)
-    prediction = policy._predict(policy.net, None, policy.eval_sampler, embedding, k, noise)
+    prediction = policy._denoiser.predict(policy.eval_sampler, embedding, k, noise)
     x = policy.eval_sampler.kernel(k, noise, prediction).mean
     assert np.allclose(act, policy.to_env(new, x).numpy(), atol=1e-5)
     assert not np.array_equal(act, session.act(arrays[1], noise.numpy()))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from small_text import SENTENCES, tiny_tokenizer, write_sentence_model
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import TOKEN
@@ -11,34 +14,10 @@ from robo_rl.language.byte_text import ByteText
 from robo_rl.language.sentence_model import SentenceModel
 from robo_rl.language.tokenizer_file import TokenizerFile
 
-SENTENCES = ("lift the red cube", "press the yellow pad")
-
-
-def tiny_tokenizer():
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    words = sorted({word for sentence in SENTENCES for word in sentence.split()})
-    vocabulary = {word: i for i, word in enumerate(["?", *words])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return tokenizer
-
 
 @pytest.fixture
-def folder(tmp_path):
-    """A sentence encoder of two small layers, as the extra's package holds a larger one."""
-    from transformers import BertConfig, BertModel
-
-    tiny_tokenizer().save(str(tmp_path / "tokenizer.json"))
-    config = BertConfig(
-        vocab_size=16,
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-    )
-    BertModel(config).save_pretrained(tmp_path)
-    return tmp_path
+def folder(tmp_path: Path) -> Path:
+    return write_sentence_model(tmp_path)
 
 
 def test_bytes_are_those_of_the_lower_case_sentence():

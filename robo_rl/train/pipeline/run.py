@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -98,7 +98,7 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
         emit_power_warnings(experiment, ahead)
         check_sight(experiment, {label: places[label] for label in ahead})
     with _writing(directory), _alone(directory):
-        _begin(directory, experiment)
+        _begin(directory, experiment, labels)
         for index, label in enumerate(labels):
             _demand_gate(done)
             place = places[label]
@@ -150,9 +150,17 @@ def stage_folder(index: int, label: str) -> str:
     return f"{index:02d}-{label}"
 
 
-def is_finished(directory: Path, experiment: Experiment) -> bool:
-    """Return whether every stage of a run was made under these settings, so that none is left."""
-    places = [directory / stage_folder(i, label) for i, label in enumerate(experiment.stages)]
+def is_finished(directory: Path, experiment: Experiment, labels: Sequence[str] = ()) -> bool:
+    """Return whether the first stages of a run, or all, were made under these settings.
+
+    Args:
+        directory: Directory of the run.
+        experiment: Experiment of the run.
+        labels: The first stages; empty for all.
+    """
+    places = [
+        directory / stage_folder(i, label) for i, label in enumerate(labels or experiment.stages)
+    ]
     return all(
         (place / REPORT).exists()
         and (place / MARK).exists()
@@ -161,7 +169,7 @@ def is_finished(directory: Path, experiment: Experiment) -> bool:
     )
 
 
-def _begin(directory: Path, experiment: Experiment) -> None:
+def _begin(directory: Path, experiment: Experiment, labels: Sequence[str]) -> None:
     """Record the run, unless the directory holds stages of another experiment."""
     digests = {
         stage_folder(index, label): stage_digest(experiment, index)
@@ -184,7 +192,7 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
-    if not ((directory / RUN).exists() and is_finished(directory, experiment)):
+    if not ((directory / RUN).exists() and is_finished(directory, experiment, labels)):
         provenance = {"name": experiment.name, "seed": experiment.seed}
         body = provenance | {"versions": versions(), "machine": machine_info()}
         write_file(directory / RUN, json.dumps(body, indent=1).encode())

@@ -14,7 +14,6 @@ from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError, DataError, first_problem
 from robo_rl.data.store.zarr_store import ZarrStore
-from robo_rl.language.base import TextEncoder
 from robo_rl_sim2real.control.commands.publishers import CommandConfig
 from robo_rl_sim2real.control.commands.safety import Safety
 from robo_rl_sim2real.convert.bag_reader import BagReader
@@ -50,14 +49,14 @@ class ConversionSpec(NamedTuple):
         sources: Their sources in the bag.
         bundle: Digest of the bundle that ran; empty without one.
         is_own_recording: Whether the node wrote the recording, with ticks.
-        encoder: Encoder of instructions; None builds that of the contract.
+        like: The bundle that gave the contract and has the files of its text encoder; None without.
     """
 
     contract: Contract
     sources: SourceConfig
     bundle: str = ""
     is_own_recording: bool = False
-    encoder: TextEncoder | None = None
+    like: Bundle | None = None
 
     @property
     def dt_s(self) -> float:
@@ -71,8 +70,15 @@ class ConversionSpec(NamedTuple):
         return min(safety.max_obs_age_s, safety.max_obs_age_periods * self.dt_s)
 
     def observer(self) -> Observer:
-        """Return the node's observer."""
-        return Observer(self.contract, self.sources.observe, self.encoder)
+        """Return the node's observer.
+
+        Raises:
+            BundleError: The text encoder has files, and no bundle is named.
+            ConfigError: An item has no source, or the text encoder cannot be built.
+            DeviceError: An extra that the text encoder needs is not installed.
+        """
+        encoder = None if self.like is None else self.like.text_encoder()
+        return Observer(self.contract, self.sources.observe, encoder)
 
     def preprocessors(self) -> dict[str, CameraPreprocessor]:
         """Return topic → the node's preprocessor of its images, without calibrations."""
@@ -96,6 +102,7 @@ def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
     Raises:
         DataError: Neither the bag nor the user gives a spec, or the bag's spec is unusable.
         ConfigError: The settings do not fit.
+        BundleError: The bundle is damaged.
     """
     said = _said(bag)
     if said is None and not (settings and like):
@@ -107,15 +114,15 @@ def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
             " for what is wanted",
         )
     if like:
-        contract, encoder = _read_like(Path(like))
+        contract, bundle = _read_like(Path(like))
     else:
-        contract, encoder = _contract_said(bag, said or {}), None
+        contract, bundle = _contract_said(bag, said or {}), None
     tree = compose(settings).values if settings else (said or {}).get("settings", {})
     sources = validate(
         {k: v for k, v in tree.items() if k in SourceConfig.model_fields}, SourceConfig
     )
     digest = str((said or {}).get("bundle", ""))
-    return ConversionSpec(contract, sources, digest, said is not None, encoder)
+    return ConversionSpec(contract, sources, digest, said is not None, bundle)
 
 
 def _said(bag: BagReader) -> dict[str, Any] | None:
@@ -141,11 +148,11 @@ def _contract_said(bag: BagReader, said: dict[str, Any]) -> Contract:
         raise DataError(f"contract: {first_problem(error, 'all of it')}", where=bag.path) from None
 
 
-def _read_like(path: Path) -> tuple[Contract, TextEncoder | None]:
-    """Return contract and text encoder of a bundle, or the part of a contract of a dataset."""
+def _read_like(path: Path) -> tuple[Contract, Bundle | None]:
+    """Return a bundle and its contract, or the part of a contract that a dataset has."""
     if (path / MANIFEST_FILE).exists():
         bundle = Bundle.load(path)
-        return bundle.manifest.contract, bundle.text_encoder()
+        return bundle.manifest.contract, bundle
     if not path.exists():
         raise ConfigError("like: not there", where=path, expected="a bundle or a dataset")
     store = ZarrStore.open(path)

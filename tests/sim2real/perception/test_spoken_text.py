@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from small_robot import Bench, contract
 
-from robo_rl.bundle.text import portable, text_encoder_of
-from robo_rl.core.errors import BundleError, ConfigError, RoboRlError
+from robo_rl.core.errors import ConfigError, RoboRlError
 from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
@@ -85,35 +82,6 @@ def test_words_come_as_a_text_and_nothing_else_does():
         Source(topic="/joints", text="lift it")
     with pytest.raises(ConfigError, match="for 'instruction'"):
         observer(Source(topic=TOPIC, field="position"))
-
-
-@pytest.mark.parametrize(
-    ("encoder", "field", "said", "files"),
-    [
-        ("tokenizer", "file", "tokenizer.json", ["tokenizer.json"]),
-        ("sentence", "folder", ".", ["config.json", "model.safetensors", "tokenizer.json"]),
-    ],
-)
-def test_files_of_an_encoder_travel_under_plain_names_and_need_their_bundle(
-    tmp_path: Path, encoder: str, field: str, said: str, files: list[str]
-):
-    settings, found = portable({"name": encoder, field: str(tmp_path)})
-    assert settings[field] == said
-    assert found == {name: tmp_path / name for name in files}
-    agreed = contract().model_copy(update={"text_encoder": settings})
-    with pytest.raises(BundleError, match="contract_from=BUNDLE"):
-        text_encoder_of(agreed)
-    assert text_encoder_of(contract()) is None
-
-
-def test_a_bundle_reads_no_files_but_its_own(tmp_path: Path):
-    """The settings of a bundle that one was handed are no way to other folders."""
-    bundle, elsewhere = tmp_path / "bundle", tmp_path / "elsewhere"
-    bundle.mkdir()
-    settings = {"name": "sentence", "folder": str(elsewhere)}
-    agreed = contract().model_copy(update={"text_encoder": settings})
-    with pytest.raises(ConfigError, match=str(bundle / "elsewhere")):
-        text_encoder_of(agreed, bundle)
 
 
 def test_a_robot_without_an_instruction_does_not_begin():

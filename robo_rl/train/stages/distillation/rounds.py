@@ -57,17 +57,14 @@ class RoundsConfig(OmitsDefaults):
         """Check that the visited states of all rounds, and their encodings, fit into memory.
 
         Raises:
-            ConfigError: They do not.
+            DeviceError: They do not.
         """
         if policy.device.type == "cpu":
             states = self.rounds * self.decisions * self.num_envs
-            needed = 2 * states * policy.obs_horizon * policy.env_spec.num_bytes  # also a copy
-            fewer = "lower rounds, decisions or num_envs of the stage"
-            demand_memory(needed, f"{states:,} visited states", f"{fewer}, or the size of images")
-            if self.freeze_encoder:
-                needed = 2 * states * encoded_bytes(policy)
-                hint = f"{fewer}, or set freeze_encoder: false"
-                demand_memory(needed, f"{states:,} encoded states", hint)
+            row = policy.obs_horizon * policy.env_spec.num_bytes
+            row += encoded_bytes(policy) if self.freeze_encoder else 0
+            hint = "lower rounds, decisions or num_envs of the stage, or the size of the images"
+            demand_memory(2 * states * row, f"{states:,} visited states", hint)  # also a copy
 
 
 class DistillationRounds(Stateful):
@@ -132,8 +129,8 @@ class DistillationRounds(Stateful):
     def step(self) -> dict[str, Tensor]:
         """Take one gradient step, after collecting states at the beginning of a round."""
         if self.trainer.done % self.cfg.steps == 0:
-            self._visit()
             self._encoded = None
+            self._visit()
         states = self._states()
         obs = states.select(draw_pick(states.num_rows, self.cfg.batch, self.generator))
         return {"loss": self.trainer.step(self.loss(self.trainer.policy, obs, self.generator))}
