@@ -55,6 +55,7 @@ class Chunk(NamedTuple):
         observed_s: Arrival time of the oldest reading in that observation.
         action_basis_s: (H,) such a time per action; empty if all actions depend on that observation
             only.
+        instruction: Instruction of the observation; empty for none.
     """
 
     act: Array
@@ -62,6 +63,7 @@ class Chunk(NamedTuple):
     arrived_tick: int
     observed_s: float
     action_basis_s: tuple[float, ...] = ()
+    instruction: str = ""
 
     @property
     def end(self) -> int:
@@ -132,35 +134,42 @@ class ChunkScheduler:
         self._delays.clear()
         self._given = None
 
-    def wants_query(self, tick: int) -> bool:
-        """Return whether to request a new chunk with the observation of this tick."""
-        if not self._chunks:
+    def wants_query(self, tick: int, instruction: str = "") -> bool:
+        """Return whether to request a new chunk with this tick's observation and instruction."""
+        if not self._chunks or self._chunks[-1].instruction != instruction:
             return True
         return tick - self._chunks[-1].observed_tick >= self.exec_horizon - self.cfg.prefetch_ticks
 
     def add(self, chunk: Chunk) -> None:
-        """Add a chunk; ignore it if its observation is not newer than the last chunk's."""
+        """Add a chunk; ignore it if its observation is not newer than the last chunk's.
+
+        A chunk of another instruction replaces all chunks before it, and is not merged with them.
+        """
         if self._chunks and chunk.observed_tick <= self._chunks[-1].observed_tick:
             return
         self._delays.append(chunk.arrived_tick - chunk.observed_tick)
+        if self._chunks and self._chunks[-1].instruction != chunk.instruction:
+            self._chunks.clear()
         if self._chunks and self.cfg.merge is MergeMode.SOFT:
             chunk = blend_chunks(self._chunks[-1], chunk)
         if self._given is not None and self._given[0] == chunk.observed_tick:
             chunk = with_basis_times(chunk, self._chunks[-1], self._given[1])
         self._chunks.append(chunk)
 
-    def plan(self, tick: int) -> PlannedActions | None:
+    def plan(self, tick: int, instruction: str = "") -> PlannedActions | None:
         """Return the planned actions from a tick on, as input of the policy's inpainting.
 
-        None if the policy does not inpaint or no action is planned. The actions up to the expected
-        arrival of the new chunk are kept unchanged. The expected delay is the second-largest recent
-        one, so that a single stall does not count. Valid only for ticks in which chunks are
-        executed.
+        None if the policy does not inpaint, or no action is planned for this instruction. The
+        actions up to the expected arrival of the new chunk are kept unchanged. The expected delay
+        is the second-largest recent one, so that a single stall does not count. Valid only for
+        ticks in which chunks are executed.
         """
         self._given = None
         if not self.cfg.uses_inpainting or not self._chunks or self._chunks[-1].end <= tick:
             return None
         old = self._chunks[-1]
+        if old.instruction != instruction:
+            return None
         size, left = len(old.act), old.end - tick
         ticks = np.minimum(np.arange(size) + tick, old.end - 1)
         act = old.act[ticks - old.observed_tick]

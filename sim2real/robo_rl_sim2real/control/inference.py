@@ -23,7 +23,8 @@ Query = Callable[[Mapping[str, Values], PlannedActions | None], NDArray[np.float
 class InferenceRequest(NamedTuple):
     """An observation with its tick, the arrival time of its oldest reading, and its activation.
 
-    ``plan`` is the planned actions to inpaint from; None for none.
+    ``plan`` is the planned actions to inpaint from; None for none. ``instruction`` is that of the
+    observation; empty for none.
     """
 
     obs: Mapping[str, Values]
@@ -31,6 +32,7 @@ class InferenceRequest(NamedTuple):
     observed_s: float
     epoch: int = 0
     plan: PlannedActions | None = None
+    instruction: str = ""
 
 
 class InferenceResult(NamedTuple):

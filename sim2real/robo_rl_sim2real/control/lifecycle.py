@@ -33,7 +33,8 @@ class Lifecycle:
         Args:
             ramp_s: Duration of the blend from the robot's pose to the policy's target at
                 activation.
-            resume_s: Duration of that blend after a hold or after teleoperation.
+            resume_s: Duration of that blend after a hold or after teleoperation. A hold within a
+                longer blend is followed by one of that duration.
             start_tolerance_rad: Largest distance of a revolute joint from its start at activation,
                 rad.
             start_tolerance_m: Largest distance of a prismatic joint from its start at activation,
@@ -60,7 +61,7 @@ class Lifecycle:
         self.within = np.array([far[unit] for unit in units or ("rad",) * len(names)])
         self.state, self.pressed = State.UNCONFIGURED, False
         self.presses = self.trips = self._forgiven = self._forgiven_presses = 0
-        self._home, self._ramp_s = start, 0.0
+        self._home, self._ramp_s, self._resume_s = start, 0.0, cfg.resume_s
         self._since_s = self._rested_s = -np.inf
 
     def set_estop(self, pressed: bool) -> None:
@@ -190,12 +191,14 @@ class Lifecycle:
             if reason is not None or self._share(now_s) >= 1.0:
                 self.deactivate()
         elif reason is not None and self.state is not State.HOLDING:
+            unfinished = self.state is State.RAMPING
+            self._resume_s = max(self.cfg.resume_s, self._ramp_s if unfinished else 0.0)
             self.state, self._since_s = after(self.state, Event.HOLD), now_s
         elif reason is not None and now_s - self._since_s > self.cfg.max_hold_s:
             self.deactivate()
         elif reason is None and self.state is State.HOLDING:
             self.state = after(self.state, Event.RECOVER)
-            self._ramp(command, self.cfg.resume_s, now_s)
+            self._ramp(command, self._resume_s, now_s)
         elif self.state is State.RAMPING and self._share(now_s) >= 1.0:
             self.state = after(self.state, Event.RAMPED)
 
@@ -205,6 +208,10 @@ class Lifecycle:
         if self.state is State.HOMING:
             share = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
         return target if share >= 1.0 else self._home + share * (target - self._home)
+
+    def delay_ramp(self, now_s: float) -> None:
+        """Begin the ramp now, because the policy has no target yet."""
+        self._since_s = now_s
 
     def set_hold_command(self, command: Values) -> None:
         """Set the start of the ramp that follows a hold."""

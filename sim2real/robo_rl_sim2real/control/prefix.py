@@ -36,11 +36,19 @@ class PrefixConfig(ConfigModel):
 
 
 class Prefix(NamedTuple):
-    """The tensors of a prefix, the arrival of its oldest reading in s, and its activation."""
+    """The tensors of a prefix, or the observations that it is made of.
+
+    Args:
+        tensors: Tensors by name, not changed afterwards.
+        observed_s: Arrival of the oldest reading, in s.
+        epoch: Number of the activation; what was seen in another is not acted on.
+        instruction: Instruction of the observation; empty for none.
+    """
 
     tensors: Tensors
     observed_s: float
     epoch: int
+    instruction: str = ""
 
 
 class PrefixRefresher:
@@ -58,7 +66,7 @@ class PrefixRefresher:
         self._answers = queue.SimpleQueue[Prefix | Exception]()
         self._latest: Prefix | None = None
         self._ordered: Prefix | None = None
-        self._begun_s, self._begun_epoch = 0.0, -1
+        self._begun_s, self._begun = 0.0, (-1, "")
         self.refreshes = RecentDurations()
         self._thread = threading.Thread(target=self._work, name="prefix", daemon=True)
         self._thread.start()
@@ -68,26 +76,22 @@ class PrefixRefresher:
         """Age of the oldest reading behind the latest prefix; infinite without one."""
         return float("inf") if self._latest is None else self._now_s() - self._latest.observed_s
 
-    def update(self, obs: Tensors, observed_s: float, epoch: int) -> Prefix | None:
-        """Offer the present observation; return the latest prefix of this activation, or None.
+    def update(self, seen: Prefix) -> Prefix | None:
+        """Offer the present observations; return the latest prefix of this activation, or None.
 
-        Args:
-            obs: Observations, which are not changed afterwards.
-            observed_s: Arrival of the oldest reading of the observation.
-            epoch: Number of the activation; what was seen in another is not acted on.
+        A new activation or instruction is not kept waiting for the period.
 
         Raises:
             Exception: A refresh of this activation raised it.
         """
-        self._receive(epoch)
-        now_s = self._now_s()
-        is_due = epoch != self._begun_epoch or now_s - self._begun_s >= self.cfg.period_s
+        self._receive(seen.epoch)
+        now_s, kind = self._now_s(), (seen.epoch, seen.instruction)
+        is_due = kind != self._begun or now_s - self._begun_s >= self.cfg.period_s
         if self._ordered is None and is_due:
-            self._ordered = Prefix(obs, observed_s, epoch)
-            self._begun_s, self._begun_epoch = now_s, epoch
-            self._orders.put(self._ordered)
+            self._ordered, self._begun_s, self._begun = seen, now_s, kind
+            self._orders.put(seen)
         latest = self._latest
-        return latest if latest is not None and latest.epoch == epoch else None
+        return latest if latest is not None and latest.epoch == seen.epoch else None
 
     def close(self) -> None:
         """Stop the thread after its present refresh."""

@@ -20,7 +20,7 @@ from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
 from robo_rl_sim2real.control.inference import InferenceRequest, InferenceRunner
 from robo_rl_sim2real.control.lifecycle import Lifecycle
-from robo_rl_sim2real.control.prefix import PrefixRefresher, Tensors
+from robo_rl_sim2real.control.prefix import Prefix, PrefixRefresher
 from robo_rl_sim2real.control.teleop import Teleop, TeleopInput
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox, Values
@@ -142,7 +142,9 @@ class Runtime:
         asked = self._asked(now_s, stalled=stalled)._replace(readings_regular=self._regular(inbox))
         command = self.parts.safety.step(asked, now_s)
         self._said, self._commanding = number, True
-        if not self._waits_for_first(command.reason):
+        if self._waits_for_first(command.reason):
+            self.life.delay_ramp(now_s)
+        else:
             self.life.update(command.reason, command.pos, now_s)
         if command.reason is not None:
             self.life.set_hold_command(command.pos)
@@ -250,27 +252,32 @@ class Runtime:
         return safety.limiter.motion.pos if self.sends and known else None
 
     def _request_inference(self, frame: Frame, tick: int) -> None:
-        obs, planner = self.parts.observer.observation(frame, tick), self.parts.inference
-        seen = self._with_prefix(obs)
+        planner, chunks = self.parts.inference, self.parts.chunks
+        obs = self.parts.observer.observation(frame, tick)
+        seen = self._with_prefix(Prefix(obs, self.seen_s, self._epoch, frame.instruction))
         if seen is None:
             return
-        obs, observed_s = seen
-        if planner.idle and self.parts.chunks.wants_query(tick) and not self._grip.held:
+        if planner.idle and chunks.wants_query(tick, seen.instruction) and not self._grip.held:
             # During a ramp or a hold, the robot does not execute the planned actions.
-            plan = self.parts.chunks.plan(tick) if self.state is State.RUNNING else None
-            planner.submit(InferenceRequest(obs, tick, observed_s, self._epoch, plan))
+            plan = chunks.plan(tick, seen.instruction) if self.state is State.RUNNING else None
+            planner.submit(
+                InferenceRequest(
+                    seen.tensors, tick, seen.observed_s, self._epoch, plan, seen.instruction
+                )
+            )
 
-    def _with_prefix(self, obs: Tensors) -> tuple[Tensors, float] | None:
-        """Return the policy's inputs and the arrival of their oldest reading.
+    def _with_prefix(self, seen: Prefix) -> Prefix | None:
+        """Return the policy's inputs, from the present observations and the latest prefix.
 
         None before the first prefix of an activation.
         """
         if self.parts.prefix is None:
-            return obs, self.seen_s
-        prefix = self.parts.prefix.update(obs, self.seen_s, self._epoch)
+            return seen
+        prefix = self.parts.prefix.update(seen)
         if prefix is None:
             return None
-        return {**obs, **prefix.tensors}, min(self.seen_s, prefix.observed_s)
+        observed_s = min(seen.observed_s, prefix.observed_s)
+        return prefix._replace(tensors={**seen.tensors, **prefix.tensors}, observed_s=observed_s)
 
     def _receive_chunk(self, tick: int) -> None:
         found = self.parts.inference.poll()
@@ -279,7 +286,8 @@ class Runtime:
         asked, size = found.question, len(self.measured.names)
         if found.act.ndim != 2 or found.act.shape[1] != size:
             raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
-        self.parts.chunks.add(chunk := Chunk(found.act, asked.tick, tick, asked.observed_s))
+        chunk = Chunk(found.act, asked.tick, tick, asked.observed_s, instruction=asked.instruction)
+        self.parts.chunks.add(chunk)
         begun = self._begun
         self._inferred = chunk._replace(observed_tick=begun + asked.tick, arrived_tick=begun + tick)
 

@@ -65,10 +65,12 @@ class Frame(NamedTuple):
     Args:
         items: Name → its array, as in the contract's spec.
         stamp_s: Arrival time of the oldest reading in use.
+        instruction: The words in effect; empty for none.
     """
 
     items: dict[str, Values]
     stamp_s: float
+    instruction: str = ""
 
 
 class Observer:
@@ -140,21 +142,24 @@ class Observer:
         """
         if any(inbox.get(topic) is None for topic in self.topics):
             return None
+        source = self.sources.get(INSTRUCTION)
+        instruction = "" if source is None else self._words.said(source, inbox)
         items, stamps = dict[str, Values](), list[float]()
         for name, spec in self.specs.items():
             value = self._value(name, spec, inbox, stamps)
             if value.shape != spec.shape:
                 raise SpecError(f"obs '{name}'", expected=spec.shape, found=value.shape)
             items[name] = value.astype(spec.dtype, copy=False)
-        return Frame(items, min(stamps))
+        return Frame(items, min(stamps), instruction)
 
     def observation(self, frame: Frame, tick: int) -> dict[str, Values]:
         """Return name → (1, To, …): the history with this tick's frame as its latest.
 
-        After a gap in ticks the history restarts, as in an episode. The policy has never seen a
-        history with gaps in training.
+        After a gap in ticks or with another instruction the history restarts, as in an episode. The
+        policy has never seen a history with gaps, or of two instructions, in training.
         """
-        if tick != self._last + 1:
+        other = self._frames and self._frames[-1].instruction != frame.instruction
+        if tick != self._last + 1 or other:
             self.reset_history()
         self._last = tick
         self._frames.append(frame)

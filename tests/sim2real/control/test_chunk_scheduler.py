@@ -16,10 +16,13 @@ from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler, soft
 H, E = 8, 4
 
 
-def ramp(observed: int, arrived: int | None = None, offset: float = 0.0) -> Chunk:
+def ramp(
+    observed: int, arrived: int | None = None, offset: float = 0.0, instruction: str = ""
+) -> Chunk:
     """A chunk whose action at tick t is t + offset."""
     act = np.arange(observed, observed + H, dtype=float)[:, None] + offset
-    return Chunk(act, observed, observed if arrived is None else arrived, observed / 50.0)
+    came = observed if arrived is None else arrived
+    return Chunk(act, observed, came, observed / 50.0, instruction=instruction)
 
 
 def make(**fields: Any) -> ChunkScheduler:
@@ -63,6 +66,18 @@ def test_a_new_chunk_is_wanted_every_e_ticks_or_so_many_earlier():
                 asked.append(tick)
                 scheduler.add(ramp(tick))
         assert asked == expected
+
+
+@pytest.mark.parametrize("merge", ["newest", "ensemble", "soft", "inpaint"])
+def test_a_chunk_of_another_instruction_is_asked_for_at_once_and_merged_with_none(merge: str):
+    scheduler = make(merge=merge)
+    scheduler.add(ramp(0, instruction="lift"))
+    assert not scheduler.wants_query(1, "lift")
+    assert scheduler.wants_query(1, "press")
+    assert scheduler.plan(1, "press") is None
+    assert played(scheduler, range(1, 2)) == [1.0]
+    scheduler.add(ramp(1, arrived=2, offset=100.0, instruction="press"))
+    assert played(scheduler, range(2, 9)) == [100.0 + tick for tick in range(2, 9)]
 
 
 def test_what_is_not_newer_is_left_out():

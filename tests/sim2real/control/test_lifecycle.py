@@ -39,6 +39,19 @@ def test_it_ramps_from_where_the_robot_is():
     assert bench.runtime.state is State.RUNNING
 
 
+@pytest.mark.parametrize("patience_s", [2.0, 0.2])
+def test_the_ramp_begins_with_the_first_target_however_long_it_takes(patience_s: float):
+    """Also if the first answer is called late."""
+    safety = {"inference_timeout_s": patience_s, "max_chunk_age_s": 5.0}
+    act = np.full((400, JOINTS), 0.1)
+    bench = Bench(lambda tick: act, delay_s=0.9, ramp_s=1.0, lag=1.0, safety=safety).begin()
+    assert [output.target for output in bench.run(44)] == [None] * 44
+    bench.run(27)
+    np.testing.assert_allclose(bench.sent[-1], 0.05, atol=0.01)
+    bench.run(60)
+    np.testing.assert_allclose(bench.sent[-1], 0.1, atol=1e-6)
+
+
 def test_silence_is_rest_within_a_tenth_of_a_second_and_then_it_goes_on():
     bench = Bench().begin()
     bench.run(40)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from robo_rl_sim2real.control.prefix import PrefixConfig, PrefixRefresher
+from robo_rl_sim2real.control.prefix import Prefix, PrefixConfig, PrefixRefresher
 
 
 class Graph:
@@ -38,10 +38,11 @@ def made():
     refresher.close()
 
 
-def update(made: Any, image: int, epoch: int = 1) -> int | None:
+def update(made: Any, image: int, epoch: int = 1, instruction: str = "") -> int | None:
     """Offer an image that has just arrived; return the one that the prefix saw."""
     refresher, _, clock = made
-    found = refresher.update({"image": image}, clock.now_s, epoch)
+    found = refresher.update(Prefix({"image": image}, clock.now_s, epoch, instruction))
+    assert found is None or found.instruction in ("", f"see {found.tensors['prefix_0']}")
     return None if found is None else found.tensors["prefix_0"]
 
 
@@ -79,6 +80,14 @@ def test_it_is_refreshed_at_its_period_and_nobody_waits_for_it(made: Any):
     finish(made)
     assert update(made, 6) == 5
     assert graph.seen == [1, 3, 5]
+
+
+def test_another_instruction_does_not_wait_for_the_period_and_has_its_own_prefix(made: Any):
+    update(made, 1, instruction="see 1")
+    finish(made)
+    assert update(made, 2, instruction="see 2") == 1  # the refresh begins
+    finish(made)
+    assert update(made, 3, instruction="see 2") == 2
 
 
 def test_what_was_seen_in_another_activation_is_not_acted_on(made: Any):

@@ -80,6 +80,21 @@ def still(tick: int) -> np.ndarray:
     return np.full((8, JOINTS), 0.2)
 
 
+def test_after_a_human_the_blend_begins_with_the_first_answer():
+    safety = {"inference_timeout_s": 2.0, "max_chunk_age_s": 5.0}
+    act = np.full((400, JOINTS), 0.2)
+    human = Human(PAD, act=lambda tick: act, delay_s=0.5, lag=1.0, resume_s=1.0, safety=safety)
+    human.steer(60, {}, held=False)
+    human.steer(40, {0: -1.0})
+    human.steer(20, {}, held=False)
+    bench = human.bench
+    begun = bench.sent[-1]
+    assert bench.outputs[-1].target is None
+    human.steer(33, {}, held=False)
+    share = (bench.sent[-1][4] - begun[4]) / (0.2 - begun[4])
+    assert 0.4 < share < 0.6
+
+
 def test_an_arm_is_followed_from_where_it_was_and_a_gripper_to_where_it_is():
     human = Human(LEADER, act=still)
     human.lead(100, a=7.0, b=0.1, held=False)

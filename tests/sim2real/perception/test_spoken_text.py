@@ -60,6 +60,22 @@ def test_words_of_the_settings_hold_until_a_topic_gives_others():
     assert words(observer(told(topic="", text="wait")).read_frame(inbox("lift it"))) == "wait"
 
 
+def test_other_words_begin_a_history_of_their_own():
+    own = contract(obs_horizon=2)
+    spec = ObsSpec(items={**own.obs.items, "instruction": TEXT})
+    agreed = own.model_copy(update={"obs": spec, "text_encoder": ENCODER})
+    joints = Source(topic="/joints", field="position")
+    eye, box = Observer(agreed, {"pos": joints, "instruction": told()}), inbox("lift it")
+    for tick, (text, expected) in enumerate([("", "lift it"), ("press", "press"), ("", "press")]):
+        if text:
+            box.put(TOPIC, Reading({"data": np.asarray(text)}, (), 9.0))
+        frame = eye.read_frame(box)
+        assert frame is not None
+        assert frame.instruction == expected
+        seen = eye.observation(frame, tick)["instruction"][0]
+        assert np.array_equal(seen[0], seen[1])
+
+
 def test_without_words_the_item_is_padding_and_it_says_why():
     """The joints are still measured, for homing and teleoperation."""
     eye = observer(told())
