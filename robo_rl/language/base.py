@@ -74,7 +74,7 @@ def padded(rows: Sequence[Sequence[int]], length: int, sentences: Sequence[str])
                 "instruction is too long",
                 where=INSTRUCTION,
                 expected=f"at most {length} tokens",
-                found=f"{len(row)} in {sentence!r}",
+                found=f"{len(row)} in {sentence[:60]!r}",
                 hint="shorten it, or raise the limit of the text encoder and train anew",
             )
         into[: len(row)] = row

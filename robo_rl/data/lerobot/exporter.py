@@ -35,6 +35,7 @@ from robo_rl.data.lerobot.statistics import column_stats, image_stats
 from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.language.base import INSTRUCTION
 
 NEXT_TERMINATED, EXECUTED_ACTION = "next.terminated", "executed_action"
 
@@ -70,7 +71,8 @@ class LeRobotExporter:
         """Write a dataset, completely or not at all; return the number of episodes.
 
         Raises:
-            DataError: The source is damaged or empty, an image has odd sides, or the target exists.
+            DataError: The source is damaged or empty, an image has odd sides, the target exists, or
+                an instruction has no words.
         """
         store = ZarrStore.open(source)
         if out.exists():
@@ -89,7 +91,7 @@ class LeRobotExporter:
 
     def _write(self, writer: DatasetWriter, store: ZarrStore, record: EpisodeRecord) -> None:
         rows = store.read(None, [record])
-        vectors = store.obs_spec.vector_names
+        vectors = _state_names(store)
         state = [rows[f"obs.{name}"].reshape(record.length, -1) for name in vectors]
         columns: dict[str, NDArray[Any]] = {ACTION: rows["act"].astype(np.float32)}
         if state:
@@ -109,16 +111,19 @@ class LeRobotExporter:
         }
         stats = {key: column_stats(each) for key, each in columns.items()}
         stats |= {key: image_stats(_sample(each)) for key, each in images.items()}
-        writer.add(EpisodeColumns(columns, images, self._tasks(record), stats))
+        writer.add(EpisodeColumns(columns, images, self._tasks(store, record), stats))
 
-    def _tasks(self, record: EpisodeRecord) -> list[str]:
+    def _tasks(self, store: ZarrStore, record: EpisodeRecord) -> list[str]:
         told = record.meta.get("tasks")
         listed = [str(each) for each in told] if isinstance(told, list) else []
+        if not listed and not self.cfg.task and INSTRUCTION in store.obs_spec.items:
+            problem = "an episode has the encoding of an instruction and not its words"
+            raise DataError(problem, where=store.path, hint="name them: task='lift the red cube'")
         return listed or [self.cfg.task]
 
     def _info(self, store: ZarrStore) -> dict[str, Any]:
         features = {ACTION: _vector(store.act_spec.size, _names(store.act_spec, "action"))}
-        vectors = [(n, store.obs_spec.items[n]) for n in store.obs_spec.vector_names]
+        vectors = [(n, store.obs_spec.items[n]) for n in _state_names(store)]
         if vectors:
             names = [each for name, spec in vectors for each in _names(spec, name)]
             features[STATE] = _vector(len(names), names)
@@ -140,7 +145,7 @@ class LeRobotExporter:
     def _mapping(self, store: ZarrStore) -> dict[str, Any]:
         """Return the mapping that reads the written dataset back."""
         obs, start = dict[str, Any](), 0
-        for name in store.obs_spec.vector_names:
+        for name in _state_names(store):
             spec = store.obs_spec.items[name]
             elements = list(range(start, start + spec.size))
             obs[name] = {"source": STATE, "elements": elements, **_said(spec)}
@@ -165,6 +170,11 @@ class LeRobotExporter:
             "terminated": NEXT_TERMINATED,
             "rew": NEXT_REWARD,
         }
+
+
+def _state_names(store: ZarrStore) -> list[str]:
+    """Return the items of the state: vectors, but for an instruction, which is the task."""
+    return [name for name in store.obs_spec.vector_names if name != INSTRUCTION]
 
 
 def _names(spec: TensorSpec, item: str) -> list[str]:

@@ -84,10 +84,11 @@ class Chunk(NamedTuple):
 
 
 class DueAction(NamedTuple):
-    """The action (A,) of a tick and the arrival time of the oldest reading it depends on."""
+    """The action (A,) of a tick, the arrival time of its oldest reading, and its instruction."""
 
     act: Array
     basis_s: float
+    instruction: str = ""
 
 
 class ChunkScheduler:
@@ -189,7 +190,8 @@ class ChunkScheduler:
         used = speaking if self.cfg.merge is MergeMode.ENSEMBLE else speaking[-1:]
         weights = np.exp(-self.cfg.decay * np.arange(len(used)))
         acts = np.stack([chunk.at(tick) for chunk in used])
-        return DueAction(weights @ acts / weights.sum(), min(c.basis_s(tick) for c in used))
+        basis_s = min(chunk.basis_s(tick) for chunk in used)
+        return DueAction(weights @ acts / weights.sum(), basis_s, used[-1].instruction)
 
 
 def blend_chunks(old: Chunk, new: Chunk) -> Chunk:

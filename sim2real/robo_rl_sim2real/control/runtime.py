@@ -49,6 +49,7 @@ class TickOutput(NamedTuple):
         problem: Problem with a reading or a policy output; empty for none.
         target: (n,) the policy's target; None without an action.
         chunk: The chunk that arrived in this tick, on the tick numbers of ``tick``; None for none.
+        instruction: The words that the target follows, or those in effect without one.
     """
 
     command: Command | None
@@ -56,6 +57,7 @@ class TickOutput(NamedTuple):
     problem: str = ""
     target: Values | None = None
     chunk: Chunk | None = None
+    instruction: str = ""
 
 
 class Runtime:
@@ -87,6 +89,7 @@ class Runtime:
         self._begun = self._last = self._said = self._epoch = 0
         self._grip = TeleopInput(held=False, target=None, received_s=-np.inf)
         self._inferred: Chunk | None = None
+        self._instruction = ""
 
     @property
     def state(self) -> State:
@@ -149,7 +152,10 @@ class Runtime:
         if command.reason is not None:
             self.life.set_hold_command(command.pos)
         inferred, self._inferred = self._inferred, None
-        return TickOutput(command, self.state, problem or command.detail, asked.target, inferred)
+        return TickOutput(
+            *(command, self.state, problem or command.detail, asked.target, inferred),
+            instruction=self._instruction,
+        )
 
     def fail(
         self, number: int, unsent: Command | None = None, reason: Reason = Reason.BROKEN
@@ -196,6 +202,7 @@ class Runtime:
         self._update_teleop(inbox)
         self._receive_chunk(tick)
         frame = self._read_inbox(inbox)
+        self._instruction = "" if frame is None else frame.instruction
         if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
             self._request_inference(frame, tick)
             self._receive_chunk(tick)
@@ -313,7 +320,10 @@ class Runtime:
         if self._grip.held:
             return self._grip.target, self._grip.received_s
         due = self.parts.chunks.action_at(self._last - self._begun)
-        return (None, now_s) if due is None else (self._target(due.act), due.basis_s)
+        if due is None:
+            return None, now_s
+        self._instruction = due.instruction
+        return self._target(due.act), due.basis_s
 
     def _target(self, act: Values) -> Values:
         if self.measured.deltas is None:

@@ -37,6 +37,7 @@ class ControlPeriod(NamedTuple):
         is_usable: Whether the policy or a human commanded, rather than the initial ramp or a way to
             rest.
         by_human: Whether a human commanded.
+        instruction: The words that the command follows; empty if they are not recorded.
     """
 
     number: int
@@ -44,6 +45,7 @@ class ControlPeriod(NamedTuple):
     command: Values | None
     is_usable: bool
     by_human: bool
+    instruction: str = ""
 
 
 def control_periods(bag: BagReader, wanted: ConversionSpec) -> list[ControlPeriod]:
@@ -65,6 +67,7 @@ def _recorded(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]
             fields = came.fields
             number, state = int(fields["tick"]), State(fields["state"])
             reason, by = str(fields["reason"]), CommandSource(fields["by"])
+            words = str(fields.get("instruction", ""))
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"'{TICK}' at {at_s:.3f} s: {error}", where=bag.path) from None
         if last is not None and number <= last:
@@ -78,7 +81,7 @@ def _recorded(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]
         last, human = number, by is CommandSource.HUMAN
         resumes = human or (resumes and state is State.RAMPING)  # usable after teleoperation
         counts = not reason and (resumes or state is State.RUNNING)
-        yield ControlPeriod(number, at_s, sent.get(at_s), counts, human)
+        yield ControlPeriod(number, at_s, sent.get(at_s), counts, human, words)
 
 
 def _sent(bag: BagReader, size: int) -> dict[float, Values]:

@@ -4,7 +4,8 @@ Shapes: L rows of an episode, A act_dim.
 
 A row is a control period: the last readings that arrived before its start, as in the node, and the
 command sent in it. An episode is an unbroken sequence of rows. It ends at a missed period, a hold
-or a fault, a stale reading, or an outcome.
+or a fault, a stale reading, an outcome, or another instruction. The instruction of a row is the one
+that its command follows, if the recording has it, and else the last one that was said.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Inbox, Values
 from robo_rl_sim2real.perception.cameras import CameraPreprocessor
-from robo_rl_sim2real.perception.observer import Frame
+from robo_rl_sim2real.perception.observer import Frame, Observer
 
 
 class EpisodeStep(NamedTuple):
@@ -97,6 +98,7 @@ def to_store_episode(
     act, length = wanted.contract.act, len(run.steps)
     specs, ended = wanted.contract.obs.items, np.arange(length) == length - 1
     success = unknown if run.success is None else run.success
+    words = run.steps[0].frame.instruction
     return {
         "obs": {name: np.stack([row.frame.items[name] for row in run.steps]) for name in specs},
         "act": np.stack([row.act for row in run.steps]).astype(act.dtype),
@@ -105,7 +107,7 @@ def to_store_episode(
         "truncated": ended & (not run.success),
         "intervention": np.array([row.moment.by_human for row in run.steps]),
         "success": success,
-        "meta": {"outcome": _OUTCOME[run.success]},
+        "meta": {"outcome": _OUTCOME[run.success], **({"tasks": [words]} if words else {})},
     }
 
 
@@ -117,26 +119,32 @@ def _frames(
 ) -> Iterator[Frame | None]:
     """Yield the frame at the start of each period; None before all topics have arrived."""
     observer, inbox, eyes = wanted.observer(), Inbox(), wanted.preprocessors()
-    readings = bag.messages({**observer.topics, **observer.text_topics})
+    recorded = any(moment.instruction for moment in moments)
+    spoken = [topic for topic in observer.text_topics if topic in bag.kinds]
+    if not (spoken or recorded) and (missing := observer.missing_instruction(inbox)):
+        raise DataError(missing, where=bag.path)
+    readings = bag.messages([*observer.topics, *spoken])
     coming = next(readings, None)
     for moment in moments:
         while coming is not None and coming.reading.stamp_s <= moment.at_s:
-            _show(inbox, eyes.get(coming.topic), coming)
+            _show(inbox, observer, eyes.get(coming.topic), coming)
             coming = next(readings, None)
         try:
-            told = not observer.missing_instruction(inbox)
-            yield observer.read_frame(inbox) if moment.is_usable and told else None
+            told = moment.instruction or not observer.missing_instruction(inbox)
+            usable = moment.is_usable and told
+            yield observer.read_frame(inbox, moment.instruction) if usable else None
         except (ConfigError, SpecError) as error:
             raise DataError(f"at {moment.at_s:.3f} s: {error}", where=bag.path) from None
 
 
-def _show(inbox: Inbox, eye: CameraPreprocessor | None, came: BagMessage) -> None:
-    """Put a reading into the inbox, without the images that the node refused."""
-    if eye is None:
-        inbox.put(came.topic, came.reading)
-        return
-    with suppress(SpecError):
-        inbox.put(came.topic, eye.process(came.reading))
+def _show(
+    inbox: Inbox, observer: Observer, eye: CameraPreprocessor | None, came: BagMessage
+) -> None:
+    """Put a reading into the inbox, without the images and instructions that the node refused."""
+    with suppress(SpecError, ConfigError):
+        if came.topic in observer.text_topics:
+            observer.check_words(str(came.reading.fields["data"]))
+        inbox.put(came.topic, came.reading if eye is None else eye.process(came.reading))
 
 
 def _act(
@@ -153,13 +161,14 @@ def _act(
 def _unbroken(
     found: Sequence[EpisodeStep], breaks_s: Sequence[float]
 ) -> Iterator[list[EpisodeStep]]:
-    """Yield sequences of rows with consecutive periods and no outcome in between."""
+    """Yield sequences of rows of consecutive periods and one instruction, without an outcome."""
     if not found:
         return
     piece = [found[0]]
     for row, following in pairwise(found):
         told = any(row.moment.at_s < at_s <= following.moment.at_s for at_s in breaks_s)
-        if told or following.moment.number != row.moment.number + 1:
+        other = following.frame.instruction != row.frame.instruction
+        if told or other or following.moment.number != row.moment.number + 1:
             yield piece
             piece = []
         piece.append(following)

@@ -14,20 +14,29 @@ from robo_rl_sim2real.messages.readings import Reading, Values
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED = "sensor_msgs/msg/CompressedImage"
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
+_ENCODINGS = {("uint8", 3): "rgb8", ("uint8", 1): "mono8", ("float32", 1): "32FC1"}
 
 
 def write_image(reading: Reading, dialect: MessageFactory) -> Any:
-    """Return a message of an "image" (H, W, 3) uint8."""
+    """Return a message of an "image" (H, W, C).
+
+    Raises:
+        SpecError: It is neither uint8 with C = 3 or 1 nor float32 with C = 1.
+    """
     image = reading.fields["image"]
-    height, width, _ = image.shape
+    height, width, channels = image.shape
+    encoding = _ENCODINGS.get((image.dtype.name, channels))
+    if encoding is None:
+        kinds = ", ".join(f"{dtype} × {size}" for dtype, size in _ENCODINGS)
+        raise SpecError("image", expected=kinds, found=f"{image.dtype} × {channels}")
     return dialect.message(IMAGE)(
         header=header(dialect, reading.stamp_s),
         height=height,
         width=width,
-        encoding="rgb8",
+        encoding=encoding,
         is_bigendian=0,
-        step=3 * width,
-        data=dialect.octets(image.astype(np.uint8, copy=False).tobytes()),
+        step=channels * width * image.itemsize,
+        data=dialect.octets(image.astype(image.dtype.newbyteorder("<"), copy=False).tobytes()),
     )
 
 

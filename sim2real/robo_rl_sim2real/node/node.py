@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.core.errors import RoboRlError
+from robo_rl.core.errors import RoboRlError, SpecError
 from robo_rl_sim2real.control.commands.publishers import CommandPublishers
 from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
@@ -29,6 +29,8 @@ from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLost
 
 _CLEAR_S = 5.0
 """Time after which a problem that does not recur is cleared."""
+_MAX_TEXT = 4096
+"""Characters of an instruction or a request, which bounds what a wrong topic can cost."""
 
 
 class Node:
@@ -217,9 +219,10 @@ class Node:
         """Return what takes up an instruction; one that does not fit leaves the last in effect."""
 
         def put(reading: Reading) -> None:
-            self.listeners.on_message(topic, MsgType.TEXT, reading)
             try:
-                self.runtime.parts.observer.check_words(str(reading.fields["data"]))
+                said = _short(reading)
+                self.listeners.on_message(topic, MsgType.TEXT, reading)
+                self.runtime.parts.observer.check_words(said)
             except RoboRlError as error:
                 self.record.count_refusal(str(error))
                 self.listeners.on_event("refused", f"instruction: {error}")
@@ -233,7 +236,11 @@ class Node:
         self.runtime.life.set_estop(bool(reading.fields["data"]))
 
     def _request(self, reading: Reading) -> None:
-        self.request(str(reading.fields["data"]))
+        try:
+            self.request(_short(reading))
+        except RoboRlError as error:
+            self.record.count_refusal(str(error))
+            self.listeners.on_event("refused", f"request: {error}")
 
     def _estop_is_silent(self) -> bool:
         """Return whether a required release signal of the emergency stop is missing."""
@@ -294,3 +301,16 @@ class Node:
         if state != self._said:
             self._said = state
             self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
+
+
+def _short(reading: Reading) -> str:
+    """Return a text, before anything is done with it.
+
+    Raises:
+        SpecError: It is far too long for an instruction or a request.
+    """
+    said = str(reading.fields["data"])
+    if len(said) > _MAX_TEXT:
+        expected = f"at most {_MAX_TEXT:,} characters"
+        raise SpecError("text is too long", expected=expected, found=f"{len(said):,}")
+    return said

@@ -132,10 +132,14 @@ class Observer:
                 return f"no instruction: publish one on '{source.topic}', or set observe.*.text"
         return ""
 
-    def read_frame(self, inbox: Inbox) -> Frame | None:
+    def read_frame(self, inbox: Inbox, instruction: str = "") -> Frame | None:
         """Return the present frame; None if a topic of measurements is silent so far.
 
         Before the first instruction its item is all padding; see ``missing_instruction``.
+
+        Args:
+            inbox: The latest readings.
+            instruction: Words in place of those in effect; empty for those in effect.
 
         Raises:
             SpecError: A reading does not fit.
@@ -143,14 +147,17 @@ class Observer:
         if any(inbox.get(topic) is None for topic in self.topics):
             return None
         source = self.sources.get(INSTRUCTION)
-        instruction = "" if source is None else self._words.said(source, inbox)
+        said = "" if source is None else instruction or self._words.said(source, inbox)
         items, stamps = dict[str, Values](), list[float]()
         for name, spec in self.specs.items():
-            value = self._value(name, spec, inbox, stamps)
+            words = name == INSTRUCTION
+            value = (
+                self._words.item(said, spec) if words else self._value(name, spec, inbox, stamps)
+            )
             if value.shape != spec.shape:
                 raise SpecError(f"obs '{name}'", expected=spec.shape, found=value.shape)
             items[name] = value.astype(spec.dtype, copy=False)
-        return Frame(items, min(stamps), instruction)
+        return Frame(items, min(stamps), said)
 
     def observation(self, frame: Frame, tick: int) -> dict[str, Values]:
         """Return name → (1, To, …): the history with this tick's frame as its latest.
@@ -179,9 +186,6 @@ class Observer:
                 what = " less ".join(f"'{item}'" for item in source.difference)
                 raise SpecError(f"obs '{name}', {what}", expected=one.shape, found=other.shape)
             return one - other
-        if source.msg_type is MsgType.TEXT:
-            said = self._words.said(source, inbox)
-            return self._words.encode(said) if said else np.full(spec.shape, -1, spec.dtype)
         reading = inbox.get(source.topic)
         assert reading is not None
         stamps.append(reading.stamp_s)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from robo_rl.core.errors import ConfigError
+from robo_rl.core.spec import TensorSpec
 from robo_rl.language.base import INSTRUCTION, TextEncoder
 from robo_rl_sim2real.messages.readings import Inbox, Values
 
@@ -31,6 +34,10 @@ class SpokenText:
         """Return the words in effect; empty for none."""
         reading = inbox.get(source.topic) if source.topic else None
         return source.text if reading is None else str(reading.fields["data"])
+
+    def item(self, text: str, spec: TensorSpec) -> Values:
+        """Return the item of an instruction; all padding for none."""
+        return self.encode(text) if text else np.full(spec.shape, -1, spec.dtype)
 
     def encode(self, text: str) -> Values:
         """Return the item of an instruction.

@@ -173,6 +173,7 @@ def tick_fields(tick: Tick, origin: ClockOrigin) -> dict[str, Any]:
     ``reason``: why its command brings the robot to rest, empty while it follows the policy. ``by``:
     source of the command. ``observed_ns``: arrival time of the oldest reading in use. ``chunk``: if
     a chunk arrived, the tick of its first action and the arrival time of its oldest reading.
+    ``instruction``: the words that the command follows, if the policy reads an instruction.
     """
     output, command = tick.output, tick.output.command
     fields: dict[str, Any] = {
@@ -183,6 +184,8 @@ def tick_fields(tick: Tick, origin: ClockOrigin) -> dict[str, Any]:
         "spent_s": tick.spent_s,
         "observed_ns": _wall(origin, tick.observed_s),
     }
+    if output.instruction:
+        fields["instruction"] = output.instruction
     if output.chunk is not None:
         chunk = output.chunk
         observed_ns = _wall(origin, chunk.observed_s)

@@ -161,6 +161,33 @@ def test_demonstrations_of_a_task_go_out_and_come_back_for_training(tmp_path: Pa
     assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
 
 
+def test_an_instruction_is_the_task_and_no_part_of_the_state(tmp_path: Path):
+    """Also if its encoding is a vector; without its words nothing is written."""
+    obs = ObsSpec(items={"pos": TensorSpec(shape=(2,)), "instruction": TensorSpec(shape=(8,))})
+    act = ActSpec(shape=(2,), unit="rad", low=(-1.0,) * 2, high=(1.0,) * 2, rate_hz=20.0)
+    store = ZarrStore.create(tmp_path / "data.zarr", obs, act, {})
+    last = np.array([False, True])
+    store.extend(
+        [
+            {
+                "obs": {"pos": np.ones((2, 2), np.float32), "instruction": np.ones((2, 8), "f4")},
+                "act": np.ones((2, 2), np.float32),
+                "rew": np.zeros(2, np.float32),
+                "terminated": last,
+                "truncated": ~last & last,
+                "success": True,
+                "meta": {},
+            }
+        ]
+    )
+    with pytest.raises(DataError, match=r"not its words.*task="):
+        LeRobotExporter(LeRobotExporter.Config()).export(store.path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    LeRobotExporter(LeRobotExporter.Config(task="lift")).export(store.path, tmp_path / "out")
+    info = json.loads((tmp_path / "out" / "meta" / "info.json").read_text())
+    assert info["features"]["observation.state"]["shape"] == [2]
+
+
 def test_statistics_of_all_rows_are_those_of_the_episodes_together():
     rng = np.random.default_rng(1)
     parts = [rng.standard_normal((n, 3)) for n in (5, 1, 40)]
