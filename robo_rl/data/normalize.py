@@ -248,16 +248,20 @@ class Normalizer(nn.Module):
             return None
         return (affine.step.double() / affine.scale.double()).clamp(min=MIN_STEP)
 
-    def features(self, obs: Mapping[str, Tensor], names: Collection[str]) -> Tensor:
+    def features(
+        self, obs: Mapping[str, Tensor], names: Collection[str], *, compressed: bool = True
+    ) -> Tensor:
         """Concatenate observations name → (B, To, …) in network units to (B, O).
 
-        The values are compressed, see ``compress``. Without names the result is (B, 0).
+        With ``compressed``, the values are those of ``compress``. Without names the result is
+        (B, 0).
         """
         if not names:
             rows = next(iter(obs.values()))
             return torch.zeros(rows.shape[0], 0, dtype=self.dtype, device=rows.device)
         parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
-        return compress(torch.cat(parts, dim=-1))
+        joined = torch.cat(parts, dim=-1)
+        return compress(joined) if compressed else joined
 
     def affine(self, key: str) -> Affine:
         """Return the map of an array.

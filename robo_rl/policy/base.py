@@ -205,7 +205,9 @@ class DenoisingPolicy(nn.Module):
         """Return the items that the policy reads: vectors in network units, images, words."""
         images = {name: obs[name] for name in self.obs_spec.image_names}
         words = {name: obs[name] for name in self.obs_spec.word_names}
-        vectors = self.normalizer.features(obs, self.obs_spec.vector_names)
+        vectors = self.normalizer.features(
+            obs, self.obs_spec.vector_names, compressed=self.cfg.encoder.cls.compresses
+        )
         return ObsFeatures(vectors, images, words)
 
     def encode(self, obs: dict[str, Tensor]) -> Embedding:

@@ -94,6 +94,15 @@ def test_a_policy_that_begins_with_what_is_written_acts_alike(kind: str, tmp_pat
     assert config["output_features"]["action"]["shape"] == [WIDTH]
 
 
+def test_a_state_far_beyond_the_data_is_the_one_that_lerobot_hands_to_the_networks():
+    policy, obs = policy_like("smolvla"), observations()
+    obs["arm"] = obs["arm"] + 40.0
+    affine = policy.normalizer.affine("obs.arm")
+    expected = (obs["arm"].flatten(1) - affine.shift) / affine.scale
+    assert float(expected.abs().min()) > 6.0
+    torch.testing.assert_close(policy.features(obs).vectors[:, :4], expected)
+
+
 def test_the_command_writes_a_folder_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     save_policy(tmp_path / "policy", policy_like("smolvla"))
     folder, out = str(FOLDERS / "smolvla"), str(tmp_path / "out")

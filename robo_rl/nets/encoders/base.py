@@ -47,6 +47,8 @@ class ObsEncoder(nn.Module, ABC):
     """Whether the encoder reads images; an encoder of vectors alone refuses them."""
     reads_words: ClassVar[bool] = False
     """Whether the encoder reads texts."""
+    compresses: ClassVar[bool] = True
+    """Whether vectors far beyond the data are compressed before they reach the encoder."""
     caches: ClassVar[bool] = False
     """Whether the encoder keeps results from one call to the next, which no CUDA graph can."""
     splits: ClassVar[bool] = False

@@ -57,6 +57,7 @@ class VlaEncoder(ObsEncoder):
 
     reads_images: ClassVar[bool] = True
     reads_words: ClassVar[bool] = True
+    compresses: ClassVar[bool] = False  # LeRobot does not
 
     def __init__(self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int) -> None:
         super().__init__()
