@@ -137,6 +137,8 @@ def test_a_run_is_of_the_sittings_of_what_it_took_up_too(
         copy_shared_stages(share, here, here / "run")
         add_conditions(here / "run", [fast])
     assert conditions_of(here / "run") == (slow, fast)
+    add_conditions(here / "run", [slow])  # the latest is last
+    assert conditions_of(here / "run") == (fast, slow)
     assert conditions_of(here / "nowhere") == ()
     (here / "run" / FILE).write_text("[{]")
     with pytest.raises(DataError, match=r"sittings\.json: cannot be read"):

@@ -80,9 +80,16 @@ def test_the_road_ends_in_a_bundle(exported: Any, result: dict[str, Any]):
     assert result["minutes"] == sum(stage["seconds"] for stage in stages.values()) / 60
 
 
-def test_a_second_run_does_nothing_and_says_the_same(exported: Any, result: dict[str, Any]):
-    before = stamps(exported.directory)
+def test_a_second_run_does_nothing_and_says_the_same(
+    exported: Any, result: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    before, made_by = stamps(exported.directory), exported.directory / "run.json"
+    said = made_by.read_bytes()
     assert len(before) > 20
+    monkeypatch.setattr("robo_rl.train.pipeline.run.versions", lambda: {"robo-rl": "another"})
+    for until in (None, "bc"):
+        run(exported.out, until=until, **EXPORT)
+        assert made_by.read_bytes() == said
     assert run(exported.out, **EXPORT) == result
     assert stamps(exported.directory) == before
 
