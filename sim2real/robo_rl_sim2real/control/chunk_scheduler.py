@@ -135,6 +135,10 @@ class ChunkScheduler:
         self._delays.clear()
         self._given = None
 
+    def follows(self, instruction: str) -> bool:
+        """Return whether the newest chunk is of this instruction."""
+        return bool(self._chunks) and self._chunks[-1].instruction == instruction
+
     def wants_query(self, tick: int, instruction: str = "") -> bool:
         """Return whether to request a new chunk with this tick's observation and instruction."""
         if not self._chunks or self._chunks[-1].instruction != instruction:

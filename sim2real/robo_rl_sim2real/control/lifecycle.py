@@ -34,7 +34,7 @@ class Lifecycle:
             ramp_s: Duration of the blend from the robot's pose to the policy's target at
                 activation.
             resume_s: Duration of that blend after a hold or after teleoperation. A hold within a
-                longer blend is followed by one of that duration.
+                blend is followed by what is left of it, if that is longer.
             start_tolerance_rad: Largest distance of a revolute joint from its start at activation,
                 rad.
             start_tolerance_m: Largest distance of a prismatic joint from its start at activation,
@@ -191,8 +191,8 @@ class Lifecycle:
             if reason is not None or self._share(now_s) >= 1.0:
                 self.deactivate()
         elif reason is not None and self.state is not State.HOLDING:
-            unfinished = self.state is State.RAMPING
-            self._resume_s = max(self.cfg.resume_s, self._ramp_s if unfinished else 0.0)
+            left_s = (1.0 - self._share(now_s)) * self._ramp_s
+            self._resume_s = max(self.cfg.resume_s, left_s if self.state is State.RAMPING else 0.0)
             self.state, self._since_s = after(self.state, Event.HOLD), now_s
         elif reason is not None and now_s - self._since_s > self.cfg.max_hold_s:
             self.deactivate()

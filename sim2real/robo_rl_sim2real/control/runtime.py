@@ -89,7 +89,7 @@ class Runtime:
         self._begun = self._last = self._said = self._epoch = 0
         self._grip = TeleopInput(held=False, target=None, received_s=-np.inf)
         self._inferred: Chunk | None = None
-        self._instruction = ""
+        self._instruction = self._heard = ""
 
     @property
     def state(self) -> State:
@@ -176,6 +176,7 @@ class Runtime:
 
     def _update_policy(self, inbox: Inbox, tick: int) -> str:
         """Observe, receive the policy's chunk and request the next one; return the problem."""
+        self._instruction = ""
         try:
             if self.state is State.HOMING:
                 self._read_inbox(inbox)
@@ -202,7 +203,8 @@ class Runtime:
         self._update_teleop(inbox)
         self._receive_chunk(tick)
         frame = self._read_inbox(inbox)
-        self._instruction = "" if frame is None else frame.instruction
+        if frame is not None:
+            self._instruction = self._heard = frame.instruction
         if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
             self._request_inference(frame, tick)
             self._receive_chunk(tick)
@@ -262,7 +264,7 @@ class Runtime:
         planner, chunks = self.parts.inference, self.parts.chunks
         obs = self.parts.observer.observation(frame, tick)
         seen = self._with_prefix(Prefix(obs, self.seen_s, self._epoch, frame.instruction))
-        if seen is None:
+        if seen is None or self._is_withdrawn(seen.instruction):
             return
         if planner.idle and chunks.wants_query(tick, seen.instruction) and not self._grip.held:
             # During a ramp or a hold, the robot does not execute the planned actions.
@@ -290,6 +292,8 @@ class Runtime:
         found = self.parts.inference.poll()
         if found is None or found.question.epoch != self._epoch:
             return
+        if self._is_withdrawn(found.question.instruction):
+            return
         asked, size = found.question, len(self.measured.names)
         if found.act.ndim != 2 or found.act.shape[1] != size:
             raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
@@ -297,6 +301,13 @@ class Runtime:
         self.parts.chunks.add(chunk)
         begun = self._begun
         self._inferred = chunk._replace(observed_tick=begun + asked.tick, arrived_tick=begun + tick)
+
+    def _is_withdrawn(self, instruction: str) -> bool:
+        """Return whether an instruction is no longer in effect, and the chunks follow the present.
+
+        A chunk of the last instruction is executed until there is one of the present.
+        """
+        return instruction != self._heard and self.parts.chunks.follows(self._heard)
 
     def _asked(self, now_s: float, *, stalled: bool) -> SafetyInput:
         target, basis_s = self._target_and_basis(now_s)

@@ -14,6 +14,7 @@ from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError, DataError, first_problem
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.language.base import INSTRUCTION
 from robo_rl_sim2real.control.commands.publishers import CommandConfig
 from robo_rl_sim2real.control.commands.safety import Safety
 from robo_rl_sim2real.convert.bag_reader import BagReader
@@ -77,6 +78,9 @@ class ConversionSpec(NamedTuple):
             ConfigError: An item has no source, or the text encoder cannot be built.
             DeviceError: An extra that the text encoder needs is not installed.
         """
+        if INSTRUCTION in self.contract.obs.items and not self.contract.text_encoder:
+            problem = "the wanted observations have an instruction, and no text encoder is named"
+            raise ConfigError(problem, where="contract_from", hint="name the policy's bundle")
         encoder = None if self.like is None else self.like.text_encoder()
         return Observer(self.contract, self.sources.observe, encoder)
 

@@ -119,17 +119,13 @@ def _frames(
 ) -> Iterator[Frame | None]:
     """Yield the frame at the start of each period; None before all topics have arrived."""
     observer, inbox, eyes = wanted.observer(), Inbox(), wanted.preprocessors()
-    recorded = any(moment.instruction for moment in moments)
-    spoken = [topic for topic in observer.text_topics if topic in bag.kinds]
-    if not (spoken or recorded) and (missing := observer.missing_instruction(inbox)):
-        raise DataError(missing, where=bag.path)
-    readings = bag.messages([*observer.topics, *spoken])
+    readings = bag.messages([*observer.topics, *_spoken(bag, wanted, observer, moments)])
     coming = next(readings, None)
     for moment in moments:
-        while coming is not None and coming.reading.stamp_s <= moment.at_s:
-            _show(inbox, observer, eyes.get(coming.topic), coming)
-            coming = next(readings, None)
         try:
+            while coming is not None and coming.reading.stamp_s <= moment.at_s:
+                _show(inbox, observer, eyes.get(coming.topic), coming, wanted.is_own_recording)
+                coming = next(readings, None)
             told = moment.instruction or not observer.missing_instruction(inbox)
             usable = moment.is_usable and told
             yield observer.read_frame(inbox, moment.instruction) if usable else None
@@ -137,13 +133,46 @@ def _frames(
             raise DataError(f"at {moment.at_s:.3f} s: {error}", where=bag.path) from None
 
 
+def _spoken(
+    bag: BagReader, wanted: ConversionSpec, observer: Observer, moments: Sequence[ControlPeriod]
+) -> list[str]:
+    """Return the topics of instructions to read; none if the control periods have the words.
+
+    Raises:
+        DataError: No instruction is known, or a recording may lack what was said before it.
+    """
+    topics = list(observer.text_topics)
+    if any(moment.instruction for moment in moments):
+        return []
+    if not wanted.is_own_recording:
+        topics = [topic for topic in topics if topic in bag.kinds]
+    absent = [topic for topic in topics if topic not in bag.kinds]
+    missing = observer.missing_instruction(Inbox()) if not topics else ""
+    if absent or missing:
+        problem = missing or f"no instruction is recorded, neither on '{absent[0]}'"
+        hint = "if words of the settings were in effect, say settings=… with the text alone"
+        raise DataError(problem, where=bag.path, hint=hint)
+    return topics
+
+
 def _show(
-    inbox: Inbox, observer: Observer, eye: CameraPreprocessor | None, came: BagMessage
+    inbox: Inbox,
+    observer: Observer,
+    eye: CameraPreprocessor | None,
+    came: BagMessage,
+    lenient: bool,
 ) -> None:
-    """Put a reading into the inbox, without the images and instructions that the node refused."""
-    with suppress(SpecError, ConfigError):
-        if came.topic in observer.text_topics:
+    """Put a reading into the inbox, without the images and instructions that the node refused.
+
+    Raises:
+        ConfigError: An instruction does not fit, and no node refused it.
+    """
+    if came.topic in observer.text_topics:
+        with suppress(*([ConfigError] if lenient else [])):
             observer.check_words(str(came.reading.fields["data"]))
+            inbox.put(came.topic, came.reading)
+        return
+    with suppress(SpecError):
         inbox.put(came.topic, came.reading if eye is None else eye.process(came.reading))
 
 

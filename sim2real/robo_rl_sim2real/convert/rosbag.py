@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 _COLUMNS = {"intervention": TensorSpec(shape=(), dtype="bool")}
 _ALIGNED = "the last readings that had arrived when a control period began; no interpolation"
 _ACT = "what was sent in it, after all limits"
-_ENDS = "a missed period, a hold, a fault, a stale reading, a clock that was set, an outcome"
+_ENDS = (
+    "a missed period, a hold, a fault, a stale reading, a clock that was set, an outcome, "
+    "another instruction"
+)
 
 
 class RosbagConverter:

@@ -47,6 +47,7 @@ class SpokenText:
         """
         if self._encoder is None:
             raise ConfigError("the policy reads no instruction", where=INSTRUCTION, found=text)
-        if self._latest is None or self._latest[0] != text:
-            self._latest = text, self._encoder.encode([text])[0]
-        return self._latest[1]
+        latest = self._latest  # of the control loop or of the transport's thread
+        if latest is None or latest[0] != text:
+            latest = self._latest = text, self._encoder.encode([text])[0]
+        return latest[1]

@@ -52,6 +52,15 @@ def test_the_ramp_begins_with_the_first_target_however_long_it_takes(patience_s:
     np.testing.assert_allclose(bench.sent[-1], 0.1, atol=1e-6)
 
 
+def test_holds_within_a_ramp_do_not_begin_it_anew():
+    """A policy that is late after every chunk gets to the end of its ramp."""
+    act = np.full((HORIZON, JOINTS), 0.1)
+    bench = Bench(lambda tick: act, delay_s=0.11, ramp_s=0.5, lag=1.0).begin()
+    outputs = bench.run(150)
+    assert reasons(outputs).count(Reason.EMPTY) > 20
+    assert State.RUNNING in states(outputs)
+
+
 def test_silence_is_rest_within_a_tenth_of_a_second_and_then_it_goes_on():
     bench = Bench().begin()
     bench.run(40)

@@ -41,9 +41,10 @@ def made():
 def update(made: Any, image: int, epoch: int = 1, instruction: str = "") -> int | None:
     """Offer an image that has just arrived; return the one that the prefix saw."""
     refresher, _, clock = made
-    found = refresher.update(Prefix({"image": image}, clock.now_s, epoch, instruction))
+    seen = Prefix({"image": np.asarray(image)}, clock.now_s, epoch, instruction)
+    found = refresher.update(seen)
     assert found is None or found.instruction in ("", f"see {found.tensors['prefix_0']}")
-    return None if found is None else found.tensors["prefix_0"]
+    return None if found is None else int(found.tensors["prefix_0"])
 
 
 def finish(made: Any) -> None:

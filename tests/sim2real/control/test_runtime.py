@@ -7,11 +7,13 @@ import pytest
 from small_limits import JOINTS, excess, limits
 from small_robot import HORIZON, NAMES, TOPIC, Bench, SlowPolicy, contract, wave
 
+from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
 from robo_rl_sim2real.control.commands.deltas import largest_lead
 from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.control.inference import InferenceRequest
 from robo_rl_sim2real.control.runtime import Runtime, TickOutput
 from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.perception.observer import Observer, Source
 
@@ -276,3 +278,65 @@ def test_a_reading_that_does_not_fit_is_told_and_is_as_good_as_none(reading):
     assert all(TOPIC in output.problem for output in outputs)
     assert outputs[-1].state is State.HOLDING
     assert bench.run(20)[-1].state is State.RUNNING
+
+
+class Told:
+    """A bench whose policy answers 0.06 s late and reads an instruction."""
+
+    def __init__(self) -> None:
+        self.bench = Bench(delay_s=0.06, safety={"max_chunk_age_s": 2.0})
+        own = contract()
+        text = TensorSpec(shape=(16,), dtype="int64", unit=TOKEN)
+        spec = ObsSpec(items={**own.obs.items, "instruction": text})
+        encoder = {"name": "bytes", "max_bytes": 16}
+        agreed = own.model_copy(update={"obs": spec, "text_encoder": encoder})
+        sources = {
+            "pos": Source(topic=TOPIC, field="position"),
+            "instruction": Source(topic="/words", msg_type=MsgType.TEXT),
+        }
+        runtime = self.bench.runtime
+        runtime.parts = runtime.parts._replace(observer=Observer(agreed, sources))
+        self.say("lift")
+        self.bench.begin()
+
+    def say(self, words: str) -> None:
+        reading = Reading({"data": np.asarray(words)}, (), self.bench.now_s)
+        self.bench.inbox.put("/words", reading)
+
+    def run(self, ticks: int) -> list[str]:
+        return [output.instruction for output in self.bench.run(ticks)]
+
+
+def test_a_command_follows_the_words_of_its_chunk_until_there_is_one_of_the_new_words():
+    told = Told()
+    assert set(told.run(20)) == {"lift"}
+    told.say("press")
+    followed = told.run(20)
+    begins = followed.index("press")
+    assert 3 <= begins <= 7  # the answer takes three periods, and one may be under way
+    assert followed == ["lift"] * begins + ["press"] * (20 - begins)
+    arrived = told.bench.outputs[20 + begins].chunk
+    assert arrived is not None
+    assert arrived.instruction == "press"
+
+
+def test_words_that_are_withdrawn_before_their_chunk_arrives_move_nothing():
+    told = Told()
+    told.run(20)
+    told.say("press")
+    followed = told.run(2)
+    asked = told.bench.policy.open
+    assert asked is not None
+    assert asked.instruction == "press"
+    told.say("lift")
+    followed += told.run(30)
+    assert set(followed) == {"lift"}
+
+
+def test_homing_follows_no_words():
+    told = Told()
+    told.run(20)
+    told.bench.life.deactivate()
+    told.run(100)
+    told.bench.runtime.home(told.bench.inbox, told.bench.number)
+    assert told.run(3) == [""] * 3

@@ -18,6 +18,7 @@ from robo_rl.core.errors import BundleError, DataError
 from robo_rl.core.spec import ObsSpec
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.language.tokenizer_file import TokenizerFile
+from robo_rl_sim2real.control.runtime import Runtime
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import LATCHED
@@ -142,3 +143,19 @@ def test_without_the_bundle_or_any_words_it_is_an_error(tmp_path: Path):
         converted(tmp_path, flight)
     assert not (tmp_path / "none.zarr").exists()
     assert not (tmp_path / "data.zarr").exists()
+
+
+def test_words_of_a_recording_without_them_in_its_periods_may_be_absent(tmp_path: Path):
+    """An older one: what was said before it is not known, whatever its settings say."""
+
+    def course(flight: Flight, say: Say) -> None:
+        say("lift the red cube")
+        flight.run(1)
+        with flight.recorded():
+            begin(flight, 30)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runtime, "_instruction", property(lambda _: "", lambda *_: None), False)
+        flight = fly(tmp_path, course, text="press")
+    with pytest.raises(DataError, match="no instruction is recorded"):
+        converted(tmp_path, flight)
