@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 COUNTS = import_module("_wait_counts")
+pytestmark = pytest.mark.slow  # the scenarios on a pretended GPU run always
 
 
 def slow(*values: Any) -> Any:

@@ -20,7 +20,7 @@ from robo_rl.export.parity import inpaint_parity, numeric_parity
         ("ddim", "mlp"),
         ("categorical", "mlp"),
         pytest.param("flow_noise", "mlp", marks=pytest.mark.slow),
-        ("flow_sde", "unet1d"),
+        pytest.param("flow_sde", "unet1d", marks=pytest.mark.slow),
     ],
 )
 def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:

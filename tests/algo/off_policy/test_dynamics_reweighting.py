@@ -199,6 +199,7 @@ def valued(gap: dict[str, Any] | None) -> float:
         return float(td3.critic({"x": x}, torch.zeros_like(x)).mean())
 
 
+@pytest.mark.slow
 def test_values_are_reality_s_where_the_simulator_is_wrong():
     assert valued(None) < 0.5 * GAMMA
     assert valued(SMALL) > 0.8 * GAMMA

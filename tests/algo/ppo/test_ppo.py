@@ -26,14 +26,14 @@ OFFSET = {"sampler": {"name": "flow_noise", "chunk_correlation": 1.0}, "finetune
 NOISE_CONDITIONED = {"ratio": "noise_conditioned"}
 CASES = [
     ("gaussian", "joint", {}),
-    ("ddpm", "per_step", {}),
+    pytest.param("ddpm", "per_step", {}, marks=pytest.mark.slow),
     ("ddim", "joint", {}),
     ("flow_sde", "single_step", {}),
     # Its last step has no density: an action prediction would drift.
     pytest.param("flow_cps", "per_step", VEL, marks=pytest.mark.slow),
-    ("flow_noise", "joint", {}),
+    pytest.param("flow_noise", "joint", {}, marks=pytest.mark.slow),
     pytest.param("flow_noise", "per_step", {}, marks=pytest.mark.slow),
-    ("flow_noise", "single_step", {}),
+    pytest.param("flow_noise", "single_step", {}, marks=pytest.mark.slow),
     ("flow_noise", "joint", OFFSET),
     ("flow_noise", "noise_conditioned", OFFSET),
 ]

@@ -20,7 +20,7 @@ from small_suites import SUITE, write_suite
 from robo_rl.core.file_lock import lock_file
 from robo_rl.env.gym_envs.env import usable_cpus
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.slow]
 
 METHODS = {name: SUITE["methods"][name] for name in ("default", "sde")}
 SMALL = {"tasks": {"near": {}}, "methods": METHODS, "seeds": [0]}
@@ -155,7 +155,6 @@ def test_a_finished_suite_is_not_run_again(undisturbed: Bench):
     assert after == before
 
 
-@pytest.mark.slow
 def test_what_was_killed_and_interrupted_ends_as_if_it_had_not_been(
     undisturbed: Bench, tmp_path: Path
 ):
@@ -174,7 +173,6 @@ def test_what_was_killed_and_interrupted_ends_as_if_it_had_not_been(
     assert "gone on with after an interruption, 2: near default 0; near sde 0" in output
 
 
-@pytest.mark.slow
 def test_a_cell_that_fails_holds_up_no_other(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "broken"
     shutil.copytree(undisturbed.folder, folder)
@@ -193,7 +191,6 @@ def test_a_cell_that_fails_holds_up_no_other(undisturbed: Bench, tmp_path: Path)
     assert bench.kept()["near/sde/0.json"] == undisturbed.kept()["near/sde/0.json"]
 
 
-@pytest.mark.slow
 def test_two_at_one_suite_do_not_meet_in_a_cell(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "both"
     shutil.copytree(undisturbed.folder, folder)
@@ -210,7 +207,6 @@ def test_two_at_one_suite_do_not_meet_in_a_cell(undisturbed: Bench, tmp_path: Pa
     assert list(bench.kept()) == ["near/sde/0.json"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("left", "jobs"), [(False, [1]), (True, [1, 2])])
 def test_every_sitting_that_did_a_part_of_a_cell_is_kept_with_it(
     undisturbed: Bench, tmp_path: Path, left: bool, jobs: list[int]
@@ -229,7 +225,6 @@ def test_every_sitting_that_did_a_part_of_a_cell_is_kept_with_it(
     assert ("seconds are not comparable" in output) == left
 
 
-@pytest.mark.slow
 def test_what_another_process_makes_for_all_is_waited_for(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "waits"
     shutil.copytree(undisturbed.folder, folder)
@@ -250,7 +245,6 @@ def test_what_another_process_makes_for_all_is_waited_for(undisturbed: Bench, tm
     assert list(Bench(folder).kept()) == ["near/sde/0.json"]
 
 
-@pytest.mark.slow
 def test_a_cell_that_another_process_has_finished_is_not_begun(undisturbed: Bench, tmp_path: Path):
     folder = tmp_path / "meanwhile"
     shutil.copytree(undisturbed.folder, folder)

@@ -227,7 +227,9 @@ def test_a_crash_within_a_step_is_survived(make, fault):
     assert_restarted(env.step(faults(fault, OKAY, OKAY, OKAY)), [0, 1], before)
 
 
-@pytest.mark.parametrize("when", ["before the step", "within it"])
+@pytest.mark.parametrize(
+    "when", ["before the step", pytest.param("within it", marks=pytest.mark.slow)]
+)
 def test_a_stopped_worker_is_replaced_within_seconds_and_killed(make, when):
     env = make()
     before, stopped = env.reset(0), env.worker_pids[0]

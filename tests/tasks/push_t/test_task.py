@@ -44,6 +44,7 @@ def test_conforms():
     check_task(lambda: PushT(PushTConfig()), episodes=24, min_success=0.9)
 
 
+@pytest.mark.slow
 def test_noise_makes_the_expert_fail(task):
     assert demonstrate(task, 24, noise=1.0).float().mean() < 0.5
 

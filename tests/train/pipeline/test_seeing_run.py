@@ -51,6 +51,7 @@ def seeing(stages=STAGES, camera=CAMERA, **policy) -> ConfigTree:
     return ConfigTree(body, {})
 
 
+@pytest.mark.slow
 def test_the_whole_road(tmp_path: Path, opengl):
     stages = {**STAGES, "export": {"latency_calls": 100}}
     run_experiment(seeing(stages), [], tmp_path)

@@ -216,7 +216,8 @@ def _hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
 def test_the_launcher_says_in_one_line_which_process_was_killed(road, cloned: Path, rank: int):
     launched = launch(road, cloned, "stages.online.updates=2000")
     until_checkpoint(cloned, 2)()
