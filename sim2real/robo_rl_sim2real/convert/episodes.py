@@ -11,7 +11,6 @@ that its command follows, if the recording has it, and else the last one that wa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -124,7 +123,10 @@ def _frames(
     for moment in moments:
         try:
             while coming is not None and coming.reading.stamp_s <= moment.at_s:
-                _show(inbox, observer, eyes.get(coming.topic), coming, wanted.is_own_recording)
+                _show(
+                    *(inbox, observer, eyes.get(coming.topic), coming),
+                    by_node=wanted.is_own_recording,
+                )
                 coming = next(readings, None)
             told = moment.instruction or not observer.missing_instruction(inbox)
             usable = moment.is_usable and told
@@ -149,7 +151,7 @@ def _spoken(
     absent = [topic for topic in topics if topic not in bag.kinds]
     missing = observer.missing_instruction(Inbox()) if not topics else ""
     if absent or missing:
-        problem = missing or f"no instruction is recorded, neither on '{absent[0]}'"
+        problem = missing or f"no instruction is recorded: nothing came on '{absent[0]}'"
         hint = "if words of the settings were in effect, say settings=… with the text alone"
         raise DataError(problem, where=bag.path, hint=hint)
     return topics
@@ -160,20 +162,23 @@ def _show(
     observer: Observer,
     eye: CameraPreprocessor | None,
     came: BagMessage,
-    lenient: bool,
+    *,
+    by_node: bool,
 ) -> None:
     """Put a reading into the inbox, without the images and instructions that the node refused.
 
     Raises:
-        ConfigError: An instruction does not fit, and no node refused it.
+        ConfigError: An instruction does not fit, and no node heard it.
     """
-    if came.topic in observer.text_topics:
-        with suppress(*([ConfigError] if lenient else [])):
+    try:
+        if came.topic in observer.text_topics:
             observer.check_words(str(came.reading.fields["data"]))
-            inbox.put(came.topic, came.reading)
-        return
-    with suppress(SpecError):
         inbox.put(came.topic, came.reading if eye is None else eye.process(came.reading))
+    except ConfigError:
+        if not by_node:
+            raise
+    except SpecError:
+        return
 
 
 def _act(

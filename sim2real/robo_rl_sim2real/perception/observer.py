@@ -150,10 +150,10 @@ class Observer:
         said = "" if source is None else instruction or self._words.said(source, inbox)
         items, stamps = dict[str, Values](), list[float]()
         for name, spec in self.specs.items():
-            words = name == INSTRUCTION
-            value = (
-                self._words.item(said, spec) if words else self._value(name, spec, inbox, stamps)
-            )
+            if name == INSTRUCTION:
+                value = self._words.item(said, spec)
+            else:
+                value = self._value(name, spec, inbox, stamps)
             if value.shape != spec.shape:
                 raise SpecError(f"obs '{name}'", expected=spec.shape, found=value.shape)
             items[name] = value.astype(spec.dtype, copy=False)

@@ -13,8 +13,10 @@ from small_bundles import contract as contract_of
 from small_bundles import make_bundle
 from small_flights import HOME, ROBOT, Flight
 
+from robo_rl.bundle.bundle import Bundle
 from robo_rl.cli.main import main
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import ConfigError, DataError
+from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
@@ -27,7 +29,7 @@ from robo_rl_sim2real.recording import topics
 from robo_rl_sim2real.recording.bag_writer import BagWriter
 from robo_rl_sim2real.recording.message_encoder import EncodedMessage
 
-COMMAND = ROBOT.topics.command
+COMMAND, WORDS = ROBOT.topics.command, "/words"
 
 
 def command(at_s: float, pos: np.ndarray) -> Said:
@@ -105,6 +107,49 @@ def test_commands_outside_the_limits_are_counted_and_the_farthest_is_named(
         "actions outside their limits in 1 of 20 rows, the farthest in episode 0, row 7:"
         f" 'panda_joint1' is {2000.0 + HOME[0]:.6g} rad, limit 2.8973 rad"
     ) in capsys.readouterr().out
+
+
+@pytest.fixture
+def told(tmp_path: Path, known: dict[str, str]) -> dict[str, str]:
+    """``known`` for a policy that was also shown the bytes of an instruction."""
+    plain = Bundle.load(tmp_path / "bundle")
+    item = TensorSpec(shape=(16,), dtype="int64", unit=TOKEN)
+    agreed = plain.manifest.contract
+    obs = ObsSpec(items={**agreed.obs.items, "instruction": item})
+    encoder = {"name": "bytes", "max_bytes": 16}
+    contract = agreed.model_copy(update={"obs": obs, "text_encoder": encoder})
+    manifest = plain.manifest.model_copy(update={"contract": contract, "files": {}})
+    Bundle.write(tmp_path / "told", manifest, {"policy.onnx": plain.read("policy.onnx")})
+    settings = yaml.safe_load(Path(known["settings"]).read_text())
+    settings["observe"]["instruction"] = {"topic": WORDS, "msg_type": MsgType.TEXT.value}
+    Path(known["settings"]).write_text(yaml.safe_dump(settings))
+    return {**known, "contract_from": str(tmp_path / "told")}
+
+
+def spoken(*said: tuple[float, str]) -> list[Said]:
+    return sorted([*course(), *(text(at_s, WORDS, w) for at_s, w in said)], key=lambda x: x[0])
+
+
+def test_the_words_of_a_row_are_the_last_that_were_said(tmp_path: Path, told: dict[str, str]):
+    bag = write(tmp_path / "bag", spoken((0.0, "lift"), (0.5, "press")))
+    store = convert(bag, tmp_path / "data.zarr", **told)
+    assert [episode.meta["tasks"] for episode in store.episodes] == [["lift"], ["press"]]
+
+
+def test_words_that_do_not_fit_are_an_error_where_no_node_refused_them(
+    tmp_path: Path, told: dict[str, str]
+):
+    bag = write(tmp_path / "bag", spoken((0.0, "lift"), (0.5, "press it down as far as it goes")))
+    with pytest.raises(DataError, match=r"at 0\.5.* s: .*too long"):
+        convert(bag, tmp_path / "data.zarr", **told)
+    store = ZarrStore.create(
+        tmp_path / "like",
+        Bundle.load(Path(told["contract_from"])).manifest.contract.obs,
+        contract_of(ROBOT).act,
+        {"robot": "panda", "task": "made_up"},
+    )
+    with pytest.raises(ConfigError, match="no text encoder is named"):
+        convert(bag, tmp_path / "data.zarr", **{**told, "contract_from": str(store.path)})
 
 
 BAD = {
