@@ -41,8 +41,9 @@ class ExplorationCheck:
             return None
         return (
             f"exploring, {self._good} of {self._count} episodes succeed; evaluated without noise,"
-            f" the policy succeeds in {able.low:.0%} to {able.high:.0%}. So wide a noise leaves"
-            " little to learn from: narrow it (std_max of policy.sampler or of exploration.sampler)"
+            f" the policy succeeds in {able.low:.0%} to {able.high:.0%}. So wide a noise may"
+            " leave little to learn from: if the success does not rise in the next updates, narrow"
+            " it (std_max of policy.sampler or of exploration.sampler)"
         )
 
 
