@@ -38,7 +38,7 @@ LANES, RATES_HZ = 500, (20.0, 50.0, 200.0)
 
 def plan_with(stage: FaultTestbed, planner: InferenceRunner) -> None:
     """Replace the inference runner of the node."""
-    stage.node.runtime.parts = stage.node.runtime.parts._replace(inference=planner)
+    stage.node.runtime.parts.policy.inference = planner
 
 
 def bad_actions(bundle: Bundle, first: int, number: int) -> TrialCounts:

@@ -108,7 +108,7 @@ def main() -> None:
 
 def _graphs(node: Node) -> dict[str, list[float]]:
     """Return p50 and p99 of the graphs in ms."""
-    prefix = node.runtime.parts.prefix
+    prefix = node.runtime.parts.policy.prefix
     times = {"query_ms": node.inference.percentiles()}
     if prefix is not None:
         times["refresh_ms"] = prefix.refreshes.percentiles()

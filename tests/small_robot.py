@@ -19,6 +19,7 @@ from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
 from robo_rl_sim2real.control.inference import InferenceRequest, InferenceResult
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
+from robo_rl_sim2real.control.policy_queries import PolicyQueries
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts, TickOutput
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.messages.readings import Inbox, Reading
@@ -128,8 +129,7 @@ class Bench:
         self.runtime = Runtime(
             RuntimeParts(
                 Observer(contract(obs_horizon), sources),
-                self.policy,
-                ChunkScheduler(chunks, EXEC),
+                PolicyQueries(self.policy, ChunkScheduler(chunks, EXEC)),
                 Safety(Safety.Config(**(safety or {})), self.limits, np.zeros(JOINTS)),
                 Lifecycle(cfg, NAMES, np.zeros(JOINTS)),
                 Teleop(Teleop.Config.model_validate(teleop or {}), NAMES, self.limits),

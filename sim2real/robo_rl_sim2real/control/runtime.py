@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl.core.errors import RoboRlError, SpecError
-from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.control.chunk_scheduler import Chunk
 from robo_rl_sim2real.control.commands.deltas import largest_lead
 from robo_rl_sim2real.control.commands.safety import Command, Reason, Safety, SafetyInput
 from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
-from robo_rl_sim2real.control.inference import InferenceRequest, InferenceRunner
 from robo_rl_sim2real.control.lifecycle import Lifecycle
-from robo_rl_sim2real.control.prefix import Prefix, PrefixRefresher
+from robo_rl_sim2real.control.policy_queries import PolicyInput, PolicyQueries
 from robo_rl_sim2real.control.teleop import Teleop, TeleopInput
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox, Values
@@ -28,16 +27,14 @@ from robo_rl_sim2real.perception.observer import Frame, Observer
 
 
 class RuntimeParts(NamedTuple):
-    """The components of a runtime; ``prefix`` is that of a policy in two graphs."""
+    """The components of a runtime."""
 
     observer: Observer
-    inference: InferenceRunner
-    chunks: ChunkScheduler
+    policy: PolicyQueries
     safety: Safety
     lifecycle: Lifecycle
     teleop: Teleop
     feedback_checker: FeedbackChecker
-    prefix: PrefixRefresher | None = None
 
 
 class TickOutput(NamedTuple):
@@ -86,10 +83,9 @@ class Runtime:
         self._pos = parts.lifecycle.start
         self._commanding = False
         self._left: Values | None = None
-        self._begun = self._last = self._said = self._epoch = 0
+        self._begun = self._last = self._said = 0
         self._grip = TeleopInput(held=False, target=None, received_s=-np.inf)
-        self._inferred: Chunk | None = None
-        self._instruction = self._heard = ""
+        self._instruction = ""
 
     @property
     def state(self) -> State:
@@ -130,10 +126,9 @@ class Runtime:
         if commanded is None:
             self._demand_standing(what)
         begin(self._pos, now_s, at_rest=safety.limiter.at_rest, commanded=commanded)
-        self.parts.chunks.clear()
+        self.parts.policy.restart()
         safety.restart(self._pos if commanded is None else commanded)
         self._begun = self._last = self._said = number
-        self._epoch += 1
 
     def tick(self, inbox: Inbox, number: int) -> TickOutput:
         """Run control period ``number``; the periods since the last call count as missed."""
@@ -151,10 +146,13 @@ class Runtime:
             self.life.update(command.reason, command.pos, now_s)
         if command.reason is not None:
             self.life.set_hold_command(command.pos)
-        inferred, self._inferred = self._inferred, None
         return TickOutput(
-            *(command, self.state, problem or command.detail, asked.target, inferred),
-            instruction=self._instruction,
+            command,
+            self.state,
+            problem or command.detail,
+            asked.target,
+            self._take_arrived(),
+            self._instruction,
         )
 
     def fail(
@@ -200,14 +198,18 @@ class Runtime:
         return all(inbox.gap_s(topic) <= limit for topic in self.topics)
 
     def _query_policy(self, inbox: Inbox, tick: int) -> None:
+        policy, size = self.parts.policy, len(self.measured.names)
         self._update_teleop(inbox)
-        self._receive_chunk(tick)
+        policy.receive(tick, size)
         frame = self._read_inbox(inbox)
         if frame is not None:
-            self._instruction = self._heard = frame.instruction
+            self._instruction = policy.instruction = frame.instruction
         if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
-            self._request_inference(frame, tick)
-            self._receive_chunk(tick)
+            obs = self.parts.observer.observation(frame, tick)
+            seen = PolicyInput(obs, self.seen_s, frame.instruction)
+            running, by_hand = self.state is State.RUNNING, self._grip.held
+            policy.request(seen, tick, executes=running, wanted=not by_hand)
+            policy.receive(tick, size)
 
     def _update_teleop(self, inbox: Inbox) -> None:
         """Update teleoperation; its start and its end discard all chunks."""
@@ -220,8 +222,7 @@ class Runtime:
         self._grip = self.parts.teleop.read(inbox, now_s, lambda: limiter.stop)
         changes = self._grip.held is not (self.state is State.TELEOPERATED)
         if changes and self.life.set_teleop(limiter.stop, now_s, held=self._grip.held):
-            self.parts.chunks.clear()
-            self._epoch += 1
+            self.parts.policy.restart()
 
     def _read_inbox(self, inbox: Inbox) -> Frame | None:
         """Return the current frame; frame and joints are as old as their oldest reading.
@@ -260,54 +261,12 @@ class Runtime:
         known = self._commanding or (self._left is not None and safety.reached(self._pos))
         return safety.limiter.motion.pos if self.sends and known else None
 
-    def _request_inference(self, frame: Frame, tick: int) -> None:
-        planner, chunks = self.parts.inference, self.parts.chunks
-        obs = self.parts.observer.observation(frame, tick)
-        seen = self._with_prefix(Prefix(obs, self.seen_s, self._epoch, frame.instruction))
-        if seen is None or self._is_withdrawn(seen.instruction):
-            return
-        if planner.idle and chunks.wants_query(tick, seen.instruction) and not self._grip.held:
-            # During a ramp or a hold, the robot does not execute the planned actions.
-            plan = chunks.plan(tick, seen.instruction) if self.state is State.RUNNING else None
-            planner.submit(
-                InferenceRequest(
-                    seen.tensors, tick, seen.observed_s, self._epoch, plan, seen.instruction
-                )
-            )
-
-    def _with_prefix(self, seen: Prefix) -> Prefix | None:
-        """Return the policy's inputs, from the present observations and the latest prefix.
-
-        None before the first prefix of an activation.
-        """
-        if self.parts.prefix is None:
-            return seen
-        prefix = self.parts.prefix.update(seen)
-        if prefix is None:
-            return None
-        observed_s = min(seen.observed_s, prefix.observed_s)
-        return prefix._replace(tensors={**seen.tensors, **prefix.tensors}, observed_s=observed_s)
-
-    def _receive_chunk(self, tick: int) -> None:
-        found = self.parts.inference.poll()
-        if found is None or found.question.epoch != self._epoch:
-            return
-        if self._is_withdrawn(found.question.instruction):
-            return
-        asked, size = found.question, len(self.measured.names)
-        if found.act.ndim != 2 or found.act.shape[1] != size:
-            raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
-        chunk = Chunk(found.act, asked.tick, tick, asked.observed_s, instruction=asked.instruction)
-        self.parts.chunks.add(chunk)
-        begun = self._begun
-        self._inferred = chunk._replace(observed_tick=begun + asked.tick, arrived_tick=begun + tick)
-
-    def _is_withdrawn(self, instruction: str) -> bool:
-        """Return whether an instruction is no longer in effect, and the chunks follow the present.
-
-        A chunk of the last instruction is executed until there is one of the present.
-        """
-        return instruction != self._heard and self.parts.chunks.follows(self._heard)
+    def _take_arrived(self) -> Chunk | None:
+        """Return the chunk that arrived in this tick, on the tick numbers of ``tick``."""
+        found, begun = self.parts.policy.take_arrived(), self._begun
+        return found and found._replace(
+            observed_tick=begun + found.observed_tick, arrived_tick=begun + found.arrived_tick
+        )
 
     def _asked(self, now_s: float, *, stalled: bool) -> SafetyInput:
         target, basis_s = self._target_and_basis(now_s)
@@ -316,7 +275,7 @@ class Runtime:
             measured=self._pos,
             observed_s=self.seen_s,
             basis_s=basis_s,
-            pending_s=self.parts.inference.pending_s(),
+            pending_s=self.parts.policy.inference.pending_s(),
             estop=self.life.estopped,
             stop=self.life.stopped,
             stalled=stalled,
@@ -330,7 +289,7 @@ class Runtime:
             return self.life.start, self.seen_s
         if self._grip.held:
             return self._grip.target, self._grip.received_s
-        due = self.parts.chunks.action_at(self._last - self._begun)
+        due = self.parts.policy.action_at(self._last - self._begun)
         if due is None:
             return None, now_s
         self._instruction = due.instruction
@@ -345,7 +304,11 @@ class Runtime:
 
     def _waits_for_first(self, reason: Reason | None) -> bool:
         """Return whether the only problem is that the policy's first chunk is still missing."""
-        return reason is Reason.EMPTY and self.state is State.RAMPING and self.parts.chunks.empty
+        return (
+            reason is Reason.EMPTY
+            and self.state is State.RAMPING
+            and self.parts.policy.chunks.empty
+        )
 
     def _resting(self, *, stalled: bool, problem: str = "") -> TickOutput:
         """Return the commands to rest after a fault or the end; no command after the final hold."""

@@ -124,7 +124,7 @@ class Node:
             self.ticks.dt_s,
             lambda: self.health,
             self.inference,
-            self.runtime.parts.prefix,
+            self.runtime.parts.policy.prefix,
             lambda: self.transport.problems() + self.listeners.problems(),
         )
 
@@ -164,9 +164,7 @@ class Node:
     def close(self) -> None:
         """Close the transport and stop the threads."""
         try:
-            self.runtime.parts.inference.close()
-            if self.runtime.parts.prefix is not None:
-                self.runtime.parts.prefix.close()
+            self.runtime.parts.policy.close()
             self.darkroom.close()
         finally:
             self.transport.close()

@@ -37,6 +37,7 @@ from robo_rl_sim2real.control.inference import (
 )
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
+from robo_rl_sim2real.control.policy_queries import PolicyQueries
 from robo_rl_sim2real.control.prefix import Encode, PrefixConfig, PrefixRefresher
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
 from robo_rl_sim2real.control.teleop import Teleop
@@ -184,11 +185,11 @@ def build_runtime(
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     check_computable(safety.limits)
-    prefix = None  # it and the planner last, because they may start a thread
+    prefix = None  # it and the policy last, because they may start a thread
     if settings.prefix is not None and encode is not None:
         prefix = PrefixRefresher(encode, settings.prefix, now_s)
-    planner = _PLANNERS[settings.inference](query, now_s)
-    parts = RuntimeParts(observer, planner, chunks, safety, life, teleop, witness, prefix)
+    policy = PolicyQueries(_PLANNERS[settings.inference](query, now_s), chunks, prefix)
+    parts = RuntimeParts(observer, policy, safety, life, teleop, witness)
     return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
 
 

@@ -182,9 +182,7 @@ def test_a_slow_answer_makes_its_own_readings_old():
             self.now_s = bench.now_s
 
     bench = Bench()
-    bench.runtime = Runtime(
-        bench.runtime.parts._replace(inference=Slow(wave, 0.0)), bench.runtime.measured, bench.read
-    )
+    bench.runtime.parts.policy.inference = Slow(wave, 0.0)
     bench.begin()
     assert reasons(bench.run(1)) == [Reason.STALE]
 

@@ -150,7 +150,7 @@ def test_an_answer_from_before_is_not_acted_on_after():
     human.lead(2, a=0.0)  # shorter than the answer takes
     held = human.bench.sent[-1].copy()
     human.lead(3, a=0.0, held=False)
-    assert human.bench.runtime.parts.chunks.empty
+    assert human.bench.runtime.parts.policy.chunks.empty
     np.testing.assert_allclose(human.bench.sent[-1], held, atol=0.05)
 
 

@@ -86,9 +86,8 @@ def driven(path: Path, ticks: int, **lifecycle: float) -> list[Tick]:
     clock = Clock(lambda: now[0], lambda seconds: None)
     fields: dict[str, Any] = {"lifecycle": {"ramp_s": 0.0, "resume_s": 0.0, **lifecycle}}
     node = Node(settings(chunks={"merge": "inpaint"}, **fields), bundle, Loopback(bus), clock=clock)
-    parts, noted = node.runtime.parts, Noted()
-    planner = Late(parts.inference._query)  # pyright: ignore
-    node.runtime.parts = parts._replace(inference=planner)
+    policy, noted = node.runtime.parts.policy, Noted()
+    planner = policy.inference = Late(policy.inference._query)  # pyright: ignore
     node.listeners.add(noted)
     joints = Loopback(bus).create_publisher("/joint_states", MsgType.JOINT_STATES)
     pos = ROBOT.home_ctrl.copy()

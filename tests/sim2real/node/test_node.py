@@ -223,7 +223,7 @@ def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
     def broken(question: InferenceRequest) -> None:
         raise RuntimeError("the graph fell over")
 
-    world.node.runtime.parts.inference.submit = broken
+    world.node.runtime.parts.policy.inference.submit = broken
     assert world.run(20) is State.FAULTED
     assert "RuntimeError: the graph fell over" in world.node.health.problem
     sent = np.stack([command.fields["data"] for command in world.commands])

@@ -55,8 +55,8 @@ class World:
         bundle = with_split(path / "split", make_bundle(path / "bundle", ROBOT))
         clock = Clock(lambda: self.now_s, lambda _: None)
         self.node = Node(settings(), bundle, Loopback(self.bus), clock=clock)
-        assert self.node.runtime.parts.prefix is not None
-        self.prefix = self.node.runtime.parts.prefix
+        assert self.node.runtime.parts.policy.prefix is not None
+        self.prefix = self.node.runtime.parts.policy.prefix
         self.open, self.error, encode = threading.Event(), list[Exception](), self.prefix._encode
         self.open.set()
 
