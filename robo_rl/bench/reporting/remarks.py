@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_NAMED = 6
+from robo_rl.bench.reporting.cell_groups import group_cells
 
 
 def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     """Yield a remark for each kind of missing or excluded cells and for different conditions."""
     if summary["missing"]:
-        yield f"missing, {len(summary['missing'])}: {'; '.join(summary['missing'])}"
+        yield f"missing, {len(summary['missing'])}: {group_cells(summary['missing'])}"
     if summary["stale"]:
-        names = "; ".join(summary["stale"])
+        names = group_cells(summary["stale"])
         yield f"left out, since kept under other settings (--redo runs them again): {names}"
     if others := summary["other_world"]:
         names = "; ".join(f"{cell} ({differs})" for cell, differs in others.items())
         yield f"left out, since measured in another world (--redo runs them again): {names}"
     if summary["unscored"]:
-        names = "; ".join(summary["unscored"])
+        names = group_cells(summary["unscored"])
         yield f"kept without what is reported, so not counted as a seed: {names}"
     machines, commits = (summary["provenance"][name] for name in ("machines", "commits"))
     if len(machines) > 1:
@@ -35,14 +35,13 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     elif commits:
         yield f"made by {next(iter(commits))}"
     if interrupted := summary["provenance"]["interrupted"]:
-        names = "; ".join(interrupted)
+        names = group_cells(interrupted)
         yield f"gone on with after an interruption, {len(interrupted)}: {names}"
     if unnoted := summary["provenance"]["interruption_unknown"]:
         yield f"of {len(unnoted)} nobody noted whether they were interrupted"
     for options, cells in summary["former_defaults"].items():
-        yield (
-            f"made under defaults that differ from today's, {options}, {len(cells)}: {_some(cells)}"
-        )
+        names = group_cells(cells)
+        yield f"made under defaults that differ from today's, {options}, {len(cells)}: {names}"
     if summary["world_unknown"]:
         yield f"of {summary['world_unknown']} the world that they were measured in was not recorded"
     if summary["versions"]:
@@ -53,12 +52,7 @@ def _groups(cells: Mapping[str, list[str]], word: str) -> str:
     """Return the number of cells of each kind, with the names of the cells in smaller groups."""
     most = max(cells, key=lambda name: len(cells[name]))
     parts = [
-        f"{len(found)} {word} {name}" + ("" if name == most else f" ({_some(found)})")
+        f"{len(found)} {word} {name}" + ("" if name == most else f" ({group_cells(found)})")
         for name, found in cells.items()
     ]
     return "; ".join(parts)
-
-
-def _some(names: list[str]) -> str:
-    left = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {left} more" if left > 0 else "")

@@ -225,12 +225,14 @@ def test_runs_that_were_not_made_alike_are_named():
     found[key] = found[key].model_copy(update={"sittings": tuple(paces)})
     summary = summarise("made_up", SUITE, cells, found)
     seconds, commits, interrupted, *_ = remarks(summary)
-    assert interrupted == "gone on with after an interruption, 1: far other 1"
+    assert interrupted == "gone on with after an interruption, 1: far: other (seed 1)"
     assert seconds.startswith("seconds are not comparable")
-    assert seconds.endswith("1 on 2 cores, x86_64, Linux, 2 at once, 1 threads each (far other 1)")
+    assert seconds.endswith(
+        "1 on 2 cores, x86_64, Linux, 2 at once, 1 threads each (far: other (seed 1))"
+    )
     assert commits == (
         "made by different commits, some cells by several (those of what they share, of further"
-        " sittings): 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab (far other 1)"
+        " sittings): 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab (far: other (seed 1))"
     )
     assert summary["provenance"]["commits"]["robo-rl 0.1.0+gab"] == ["far other 1"]
     assert len(summary["machines"]) == 2
