@@ -56,6 +56,10 @@ class Exportable(Protocol):
         """Return ``decode`` of standard normal noise; evaluation calls this method."""
         ...
 
+    def settle_ties(self, obs: dict[str, Tensor], act: Tensor, other: Tensor) -> Tensor:
+        """Return act (B, H, A) with ``other`` where both are equally good; act if none can be."""
+        ...
+
 
 def contract_of(policy: Exportable, *, name: str, robot: str, task: str) -> Contract:
     """Return the contract for a bundle of this policy."""

@@ -35,6 +35,8 @@ def numeric_parity(
 ) -> ActGap:
     """Compare evaluation actions of policy and graph, from the same observations and noise.
 
+    Where the policy finds both equally good, they count as equal; see ``settle_ties``.
+
     Args:
         policy: The exported policy; its ``act`` is the evaluated function.
         session: Session of its graph.
@@ -52,7 +54,8 @@ def numeric_parity(
         with torch.inference_mode():
             ours = policy.act(batch, generator)
         generator.set_state(state)
-        return ours, act(batch, generator)
+        theirs = act(batch, generator)
+        return policy.settle_ties(batch, ours, theirs), theirs
 
     return _numeric(both, policy, session, obs)
 

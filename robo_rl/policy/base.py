@@ -285,6 +285,14 @@ class DenoisingPolicy(nn.Module):
         start = self._start(len(next(iter(obs.values()))), generator)
         return self.decode(obs, start)
 
+    def settle_ties(self, obs: dict[str, Tensor], act: Tensor, other: Tensor) -> Tensor:
+        """Return evaluation actions act (B, H, A), with ``other`` where both are equally good.
+
+        ``other`` has the actions of the same policy by other arithmetic, such as its graph's. Only
+        a family that chooses among discrete actions has ties.
+        """
+        return act
+
     def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """Map noise x[0] (B, H, A) to the chunk (B, H, A) in physical units, deterministically."""
         return self.to_env(obs, self.decode_normalized(obs, noise))

@@ -250,11 +250,12 @@ def test_the_page_on_forgetting_says_what_was_measured_under_the_settings_of_now
 ):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     kept, made = import_module("_kept"), import_module("forgetting")
+    chained = import_module("_chained_runs")
     for seed in (1, 2, 3):
-        chosen = made.methods(*made.folders(Path("runs"), seed, "lift").values())
-        for name in chosen:
-            path = kept.RESULTS / "forgetting" / f"lift_{name}_{seed}.json"
-            cell = kept.load_result(path, made.settings(name, chosen, seed, "lift"))
+        runs = made.runs(Path("runs"), seed, "lift")
+        for name in runs:
+            path = made.result_file(kept.RESULTS / "forgetting", "lift", seed, name)
+            cell = kept.load_result(path, chained.settings(name, runs))
             assert cell is not None, path.name
             assert made.line(seed, name, cell) in page("forgetting")
 

@@ -32,6 +32,9 @@ from robo_rl.policy.kernels.base import Kernel
 from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, soft_bins
 from robo_rl.policy.schedule import Positive, start_value
 
+_TIE = 1e-3
+"""Difference of logits, in nats, that rounding may decide."""
+
 
 class Categorical:
     """Draws the tokens of each step from the network's odds, in order of time.
@@ -175,6 +178,28 @@ class TokenPolicy(DenoisingPolicy):
         if width:
             return soft_bins(act, bins, width)
         return one_hot(bin_of(act, bins), bins).to(act.dtype)
+
+    @torch.no_grad()
+    def settle_ties(self, obs: dict[str, Tensor], act: Tensor, other: Tensor) -> Tensor:
+        """See ``DenoisingPolicy``: a tie has tokens whose logits are within ``_TIE`` of the best.
+
+        Tokens are compared given those before them in ``other``.
+        """
+        tied = self._lost_odds(obs, self.from_env(obs, other)) <= _TIE
+        return torch.where(tied.view(-1, 1, 1), other.to(act), act)
+
+    def _lost_odds(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """Return (B,) the largest gap in nats between the best token and that of act (B, H, A)."""
+        embedding, lost = self.encode(obs), []
+        for step in range(self.num_steps):
+            k = torch.full((len(act),), step, device=act.device)
+            prediction = self._denoiser.predict(self.eval_sampler, embedding, k, act)
+            logits, place = Categorical(Categorical.Config(), self.num_steps).drawn(
+                k, act, prediction
+            )
+            taken = bin_of(act.flatten(1).gather(1, place), self.cfg.bins)[..., None]
+            lost.append(logits.amax(dim=-1) - logits.gather(-1, taken).squeeze(-1))
+        return torch.cat(lost, dim=-1).amax(dim=-1)
 
     def denoise(
         self, net: ChunkNet, k: Tensor, x: Tensor, t: Tensor, embedding: Embedding

@@ -128,3 +128,17 @@ def test_settings_of_gaussian_noise_are_refused():
         component("policies").make({"name": "flow", "sampler": {"name": "categorical"}})
     with pytest.raises(ConfigError, match="critic's gradient"):
         check_reparameterized(make_policy("categorical", 3))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("num_steps", STEPS)
+def test_another_chunk_counts_only_where_its_tokens_are_as_likely_as_the_best(num_steps):
+    policy, obs = make_policy("categorical", num_steps), make_obs(8)
+    best = policy.decode(obs, torch.zeros(8, 3, 2, dtype=torch.float64))
+    other = policy.to_env(obs, -policy.from_env(obs, best))
+    assert not torch.equal(best, other)
+    torch.testing.assert_close(policy.settle_ties(obs, best, best), best)
+    torch.testing.assert_close(policy.settle_ties(obs, best, other), best)
+    for parameter in policy.net.parameters():
+        parameter.zero_()  # all tokens are equally likely now
+    torch.testing.assert_close(policy.settle_ties(obs, best, other), other)
