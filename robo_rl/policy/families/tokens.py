@@ -190,13 +190,12 @@ class TokenPolicy(DenoisingPolicy):
 
     def _lost_odds(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """Return (B,) the largest gap in nats between the best token and that of act (B, H, A)."""
-        embedding, lost = self.encode(obs), []
+        draws, lost = Categorical(Categorical.Config(), self.num_steps), []
+        embedding = self.encode(obs)
         for step in range(self.num_steps):
             k = torch.full((len(act),), step, device=act.device)
             prediction = self._denoiser.predict(self.eval_sampler, embedding, k, act)
-            logits, place = Categorical(Categorical.Config(), self.num_steps).drawn(
-                k, act, prediction
-            )
+            logits, place = draws.drawn(k, act, prediction)
             taken = bin_of(act.flatten(1).gather(1, place), self.cfg.bins)[..., None]
             lost.append(logits.amax(dim=-1) - logits.gather(-1, taken).squeeze(-1))
         return torch.cat(lost, dim=-1).amax(dim=-1)
