@@ -6,6 +6,7 @@ import re
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from robo_rl.config.registry import Component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.testing.task import check_task
+from robo_rl.train.evaluation.evaluate import EvalResult
+from robo_rl.train.pipeline.stage import Stage
 
 __all__ = ["contract", "graph", "manifest", "policy"]
 
@@ -88,9 +91,18 @@ def test_the_docs_policy_acts_and_learns(python, generator):
     assert policy.loss(obs, chain.act, generator).isfinite().all()
 
 
-def test_the_docs_stage_has_a_config(python):
-    demand = python(DOCS / "concepts" / "stages-gates-evidence.md").Demand
-    assert demand(demand.Config()).cfg.at_least == 0.8
+@pytest.mark.parametrize(("successes", "answer"), [(99, "pass"), (85, "cannot tell"), (50, "fail")])
+def test_the_docs_stage_decides_by_the_interval(python, monkeypatch, successes: int, answer: str):
+    shown = python(DOCS / "concepts" / "stages-gates-evidence.md")
+    assert issubclass(shown.Demand, Stage)
+    monkeypatch.setattr(shown, "load_policy", lambda path: path)
+    success = torch.arange(100) < successes
+    result = EvalResult(success, success.double(), torch.ones(100, dtype=torch.int64), "p")
+    context: Any = SimpleNamespace(artifact=Path, evaluate=lambda policy, label: result)
+    report = shown.Demand(shown.Demand.Config(at_least=0.8)).run(context)
+    assert report.gate.answer == answer
+    assert report.gate.passed == (answer == "pass")
+    assert report.numbers["success"]["value"] == successes / 100
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

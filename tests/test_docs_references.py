@@ -13,13 +13,14 @@ from typing import Any, cast, get_args
 
 import pytest
 import typer
+import yaml
 from pydantic import BaseModel
 from shown_docs import GENERATED, PAGES, ROOT, anchors, commands, named, on_tick
 
 from robo_rl.cli import main
 from robo_rl.config import registry
 from robo_rl.config.models import compose, validate
-from robo_rl.config.renamed_keys import RENAMED_KEYS
+from robo_rl.config.renamed_keys import RENAMED_KEYS, new_key
 from robo_rl.core.errors import DeviceError
 from tools.reference import config_keys
 
@@ -228,3 +229,25 @@ def test_no_page_sets_a_key_by_a_name_of_before(page: Path):
     gone = {each.old for each in RENAMED_KEYS} - fields
     spans = re.findall(r"`(\w+): [^`]*`", page.read_text())
     assert [key for key in spans if key in gone] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_page_names_a_nested_key_by_a_name_of_before(page: Path):
+    spans = re.findall(r"`([^`\n]+)`", page.read_text())
+    dotted = [each.split(".") for each in spans if re.fullmatch(r"[a-z]\w*(\.\w+)+", each)]
+    nested = [path for each in spans if ": " in each for path in key_paths(each)]
+    assert [".".join(path) for path in dotted + nested if new_key(path)] == []
+
+
+def key_paths(span: str) -> Iterator[list[str]]:
+    """The paths of all keys of a mapping in one line; none if it is something else."""
+    with suppress(yaml.YAMLError):
+        tree = yaml.safe_load(span if span.startswith("{") else f"{{{span}}}")
+        yield from _paths(tree, [])
+
+
+def _paths(tree: Any, above: list[str]) -> Iterator[list[str]]:
+    for key, value in tree.items() if isinstance(tree, dict) else ():
+        path = [*above, str(key)]
+        yield path
+        yield from _paths(value, path)

@@ -129,7 +129,10 @@ def _too_early(desk: SuiteRunner) -> str:
         desk.plan.suite.description,
         f"    robo-rl bench {desk.plan.name}",
     ]
-    lines += [f"{len(desk.kept)} runs are kept, and {_SEEDS} seeds of no task and method yet."]
+    lines += [
+        f"Finished runs: {len(desk.kept)}. The tables appear once a task and a method have"
+        f" {_SEEDS} seeds."
+    ]
     return "\n\n".join(lines) + "\n"
 
 

@@ -26,7 +26,10 @@ TAKES = {
 }
 """Options and arguments that each mode of the verb accepts; the empty mode runs the suite."""
 
-_SUITE = typer.Argument(metavar="SUITE", help="Name or file; 'all' of them; nothing lists them.")
+_SUITE = typer.Argument(
+    metavar="SUITE",
+    help="Name or file of a suite; 'all' runs every suite; without it the suites are listed.",
+)
 
 
 def run(
@@ -40,19 +43,22 @@ def run(
         bool, typer.Option("--pilots", help="The runs that choose the methods' settings.")
     ] = (False),
     redo: Annotated[
-        bool, typer.Option("--redo", help="Run again what was kept under other settings.")
+        bool, typer.Option("--redo", help="Run cells again that have other settings.")
     ] = (False),
     listed: Annotated[bool, typer.Option("--list", help="List the suites.")] = False,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Run nothing; tables of what is kept.")
+        bool, typer.Option("--summary", help="Run nothing; print the tables of finished cells.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Run nothing; show the cells, of one its config.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Run nothing; list the cells, or print the config of a single cell."
+        ),
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = RUNS,
-    results: Annotated[Path, typer.Option(help="Folder of the results that are kept.")] = RESULTS,
+    results: Annotated[Path, typer.Option(help="Folder of the results.")] = RESULTS,
     page: Annotated[
-        Path | None, typer.Option(help="Write the page of all results; nothing is run.")
+        Path | None, typer.Option(help="Run nothing; write the page of all results.")
     ] = (None),
     json_file: Json = None,
 ) -> None:

@@ -25,7 +25,7 @@ from robo_rl.core.suggestions import did_you_mean
 from robo_rl.train.checkpoint.interrupt import Interrupted, raising_interrupted
 
 VERBS = {
-    "demo": "The whole road on one task, ending in a table, a report and videos.",
+    "demo": "Run all stages on one task, and write a table, a report and videos.",
     "run": "Run an experiment's stages with their gates; run it again to resume.",
     "collect": "Run an experiment up to its demonstrations.",
     "train": "Run an experiment up to its fine-tuned policy.",
@@ -35,14 +35,14 @@ VERBS = {
     "bench": "Run a suite of tasks × methods × seeds, and print its tables.",
     "deploy": "Run an export bundle on a robot.",
     "deploy check": "Compare a bundle with a robot as it is, before anything moves.",
-    "deploy latency": "Find how late a robot is, of a recording, for training to have it too.",
+    "deploy latency": "Estimate a robot's latency from a recording, as settings for training.",
     "sim-robot": "Simulate a robot behind the real one's topics, in real time.",
-    "env": "Make interpreters for simulators that do not install beside ours.",
-    "serve-env": "Serve such a simulator at a socket, for training in another process.",
-    "list": "List tasks, robots, policies …, and the configs at hand.",
-    "data": "Look into, verify and repair datasets; make them of recordings.",
+    "env": "Create Python environments for simulators that conflict with robo-rl.",
+    "serve-env": "Serve such a simulator over a Unix socket, for training in another process.",
+    "list": "List tasks, robots, policies and other components, and the configs.",
+    "data": "Show, verify and repair datasets; convert recordings to datasets.",
     "lerobot-policy": "Print the settings of a policy with the networks of a LeRobot folder.",
-    "config": "Print a composed experiment; say where each value comes from.",
+    "config": "Print a composed experiment with the origin of each value.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
 UP_TO = {"collect": "collect", "train": "online", "distill": "distill", "export": "export"}

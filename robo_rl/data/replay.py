@@ -288,7 +288,7 @@ class Replay:
                 where="replay.corrections",
                 expected=f"a dataset whose column '{INTERVENTION}' is true in some rows",
                 found=f"{self.num_demos} logged decisions, none of them a human's",
-                hint="record runs in which somebody takes over, or leave corrections out",
+                hint="record runs with human takeovers, or leave corrections out",
             )
 
 

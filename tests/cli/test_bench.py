@@ -75,7 +75,7 @@ def test_a_suite_whose_results_are_damaged_is_listed_with_its_problem(here: Path
 
 def test_a_dry_run_shows_the_cells_and_how_long_they_take(here: Path, capsys):
     assert main(["bench", "tiny", "--dry-run"]) == 0
-    assert "12 of 12 to run; nobody knows how long" in capsys.readouterr().out
+    assert "12 of 12 to run; unknown time" in capsys.readouterr().out
     keep(here)
     assert main(["bench", "tiny", "--dry-run", "--jobs", "2"]) == 0
     out = capsys.readouterr().out
@@ -145,7 +145,7 @@ def test_of_all_suites_there_is_a_total(here: Path, capsys, monkeypatch: pytest.
     keep(here)
     assert main(["bench", "all", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "all suites: 12 of 18 to run; 10 min, and nobody knows how long for second: none is kept"
+        "all suites: 12 of 18 to run; 10 min, and unknown time for second: none is kept"
     )
 
 
@@ -235,7 +235,7 @@ def test_a_summary_is_of_what_is_kept_alone(here: Path, capsys):
 def test_what_was_kept_under_other_settings_is_left_out_and_not_run_again(here: Path, capsys):
     keep(here, digest="other")
     assert main(["bench", "tiny", "--summary"]) == 0
-    assert "left out, since kept under other settings (--redo" in capsys.readouterr().out
+    assert "other settings, not in the tables (--redo" in capsys.readouterr().out
     assert main(["bench", "tiny", "--dry-run", "--seeds", "0"]) == 0
     assert "0 of 6 to run" in capsys.readouterr().out
     assert main(["bench", "tiny", "--dry-run", "--seeds", "0", "--redo"]) == 0

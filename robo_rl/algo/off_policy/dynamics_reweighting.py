@@ -127,7 +127,7 @@ class DynamicsGap(Stateful):
 def _check_has_real_rows(batch: Transitions) -> None:
     if not bool(batch.demo.any()):
         raise ConfigError(
-            "nothing real is there to tell what is simulated from",
+            "the batch has no logged transitions of the real robot",
             where="dynamics_gap",
             expected="logged transitions in every batch",
             found=f"none of {len(batch.demo)}",

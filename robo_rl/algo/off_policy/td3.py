@@ -115,7 +115,7 @@ class DeterministicActor(ActorTrainer):
 def _check_deterministic_eval(policy: DenoisingPolicy) -> None:
     if not policy.eval_is_deterministic:
         raise ConfigError(
-            "algorithm 'td3' climbs what evaluation runs, which draws noise here",
+            "algorithm 'td3' needs a deterministic evaluation sampler, and this one draws noise",
             expected="eval_eta 0",
             hint="set policy.eval_eta=0, or use algorithm 'ppo'",
         )

@@ -14,36 +14,39 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"missing, {len(summary['missing'])}: {group_cells(summary['missing'])}"
     if summary["stale"]:
         names = group_cells(summary["stale"])
-        yield f"left out, since kept under other settings (--redo runs them again): {names}"
+        yield f"other settings, not in the tables (--redo runs these cells again): {names}"
     if others := summary["other_world"]:
         names = "; ".join(f"{cell} ({differs})" for cell, differs in others.items())
-        yield f"left out, since measured in another world (--redo runs them again): {names}"
+        yield f"another world, not in the tables (--redo runs these cells again): {names}"
     if summary["unscored"]:
         names = group_cells(summary["unscored"])
-        yield f"kept without what is reported, so not counted as a seed: {names}"
+        yield f"the records of these cells lack the reported measure, so no table counts them: {names}"
     machines, commits = (summary["provenance"][name] for name in ("machines", "commits"))
     if len(machines) > 1:
         groups = _groups(machines, "on")
-        yield f"seconds are not comparable, since runs were not made alike: {groups}"
+        yield (
+            "seconds are not comparable, because the machine or the number of parallel cells"
+            f" differs: {groups}"
+        )
     elif machines:
         yield f"run on {next(iter(machines))}"
     if len(commits) > 1:
         yield (
-            "made by different commits, some cells by several (those of what they share, of further"
-            f" sittings): {_groups(commits, 'by')}"
+            "several commits made these cells; one with shared stages or a resumed run can have"
+            f" more than one: {_groups(commits, 'by')}"
         )
     elif commits:
         yield f"made by {next(iter(commits))}"
     if interrupted := summary["provenance"]["interrupted"]:
         names = group_cells(interrupted)
-        yield f"gone on with after an interruption, {len(interrupted)}: {names}"
+        yield f"resumed after an interruption, {len(interrupted)}: {names}"
     if unnoted := summary["provenance"]["interruption_unknown"]:
-        yield f"of {len(unnoted)} nobody noted whether they were interrupted"
+        yield f"the records of {len(unnoted)} cells do not state whether a run was interrupted"
     for options, cells in summary["former_defaults"].items():
         names = group_cells(cells)
-        yield f"made under defaults that differ from today's, {options}, {len(cells)}: {names}"
+        yield f"{len(cells)} with other values than the current defaults, {options}: {names}"
     if summary["world_unknown"]:
-        yield f"of {summary['world_unknown']} the world that they were measured in was not recorded"
+        yield f"the records of {summary['world_unknown']} cells do not contain the world"
     if summary["versions"]:
         yield f"with {'; '.join(summary['versions'])}"
 

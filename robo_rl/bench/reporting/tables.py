@@ -125,12 +125,12 @@ def _improved(summary: Numbers) -> Table:
         )
         for each in summary["improved"]
     ]
-    header = ("task", "method", "stage", "seeds", "return before", "after", "goes on")
-    return Table("Improved from data alone, whatever the gate says", header, rows)
+    header = ("task", "method", "stage", "seeds", "return before", "after", "kept policy")
+    return Table("Offline improvement before the gate", header, rows)
 
 
 def _goes_on(accepted: bool, waived: bool) -> str:
-    return ("new, waived" if waived else "new") if accepted else "the one before"
+    return ("new, waived" if waived else "new") if accepted else "previous"
 
 
 def _listed(amounts: Sequence[float]) -> str:
@@ -141,7 +141,7 @@ def _gates(summary: Numbers) -> Table:
     header = (
         *("task", "method", "seed", "stage"),
         *("return before", "its value", "return after", "its value"),
-        *("widened by", "OOD distance", "goes on"),
+        *("widened by", "OOD distance", "kept policy"),
     )
     rows = [
         (

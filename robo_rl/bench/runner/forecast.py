@@ -17,7 +17,7 @@ from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.core.errors import RoboRlError
 from robo_rl.train.checkpoint.progress import duration
 
-UNKNOWN = "nobody knows how long"
+UNKNOWN = "unknown time"
 
 
 @dataclass(frozen=True)

@@ -123,8 +123,8 @@ def _needed(new: EvalResult, ref: EvalResult, test: Comparison) -> int | None:
 def episodes_needed_text(needed: int | None, what: str = "episodes") -> str:
     """Return the needed number of episodes as a clause."""
     if needed is None:
-        return f"no number of {what} that can be foretold would tell"
-    return f"about {needed:,} {what} would tell if all stays as it looks"
+        return f"no number of {what} is predicted to decide"
+    return f"about {needed:,} {what} decide if the measured rates hold"
 
 
 def low_power_warning(protocol: EvalProtocol, margin: float) -> str | None:

@@ -76,7 +76,7 @@ class OpeConfig(OpeDataConfig):
     def _each_judges_once(cls, estimators: tuple[Component, ...]) -> tuple[Component, ...]:
         names = [each.name for each in estimators]
         if not names:
-            raise ValueError("expected at least one, found none; nobody would judge")
+            raise ValueError("name at least one estimator")
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"expected each once, found {', '.join(twice)} twice")
         return estimators
@@ -144,9 +144,9 @@ class OpeResult(NamedTuple):
     def __str__(self) -> str:
         said = [f"{name} {verdict}" for name, verdict in self.comparisons.items()]
         if self.ood_distance > self.max_ood_distance:
-            far = f"{self.ood_distance:.2f} times as far from what was tried as that is from itself"
             said.append(
-                f"the new policy's actions are {far}, {self.max_ood_distance:g} at most are judged"
+                f"out-of-distribution distance {self.ood_distance:.2f}"
+                f" exceeds max_ood_distance {self.max_ood_distance:g}"
             )
         elif len(said) == 1:
             return str(next(iter(self.comparisons.values())))

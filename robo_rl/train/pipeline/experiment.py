@@ -71,7 +71,7 @@ class Launch(ConfigModel):
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Launch:
         if self.processes and self.gpus:
-            raise ValueError("processes and gpus: one of the two says it")
+            raise ValueError("processes and gpus: set one of the two")
         return self
 
 

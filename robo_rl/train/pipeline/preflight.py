@@ -52,8 +52,8 @@ def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
     said: type[StageTraits] = stages[last].cls
     if before and said.makes and not said.needs:
         text = (
-            f"nothing behind it takes up what it makes ({', '.join(said.makes)}); put it before the"
-            " stages that are to, in a file, and take away those that it replaces (bc: false)"
+            f"no later stage uses its result ({', '.join(said.makes)}); place it before the stages"
+            " that use it, in a file, and remove the stages that it replaces (bc: false)"
         )
         yield Problem(last, text)
 

@@ -93,7 +93,7 @@ def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment, World]:
     config = path.absolute().parent / "config.yaml"
     if not config.is_file():
         raise CheckpointError(
-            "the run's config.yaml is not beside it, so nobody knows what it was evaluated on",
+            "config.yaml of the run is missing, so the evaluation settings are unknown",
             where=path,
             expected=str(config),
             hint="copy runs/NAME as a whole",

@@ -74,9 +74,9 @@ def check_estop(facts: SurveyResult) -> Iterator[CheckResult]:
         yield failed(topic, "the emergency stop is pressed", "release it, then reset")
     elif newest is None and age_s > 0.0:
         remedy = "start what publishes it, or set estop_timeout_s to 0"
-        yield failed(topic, f"nothing came, though it has to every {age_s:g} s", remedy)
+        yield failed(topic, f"no message came, one is required every {age_s:g} s", remedy)
     elif not amiss:
-        yield ok(topic, f"{_names(ends)} says it is released" if ends else "nobody presses it")
+        yield ok(topic, f"{_names(ends)} publishes: released" if ends else "not pressed")
 
 
 def check_clock(facts: SurveyResult) -> Iterator[CheckResult]:
@@ -92,7 +92,7 @@ def check_clock(facts: SurveyResult) -> Iterator[CheckResult]:
     else:
         yield ok("clock", text)
     for problem in facts.problems:
-        yield warning("transport", problem, "mend who sends it")
+        yield warning("transport", problem, "correct the sender")
 
 
 def _writers(topic: str, kind: MsgType, reader: Qos, ends: list[Endpoint]) -> Iterator[CheckResult]:
@@ -100,7 +100,7 @@ def _writers(topic: str, kind: MsgType, reader: Qos, ends: list[Endpoint]) -> It
     writers = [end for end in ends if end.writes]
     fitting = [end for end in writers if end.type == kind.value]
     if not writers:
-        yield failed(topic, "nobody publishes it", f"start what publishes {kind.value} there")
+        yield failed(topic, "no publisher", f"start what publishes {kind.value} there")
     elif not fitting:
         found = ", ".join(sorted({end.type for end in writers}))
         text = f"{_names(writers)} publishes {found}, expected {kind.value}"
@@ -122,17 +122,19 @@ def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> CheckResult:
         end for end in readers if end.type == interface and not qos_incompatibility(NEWEST, end.qos)
     ]
     if len(fitting) == 1:
-        return ok(topic, f"{_names(fitting)} hears commands, {interface}")
+        return ok(topic, f"{_names(fitting)} subscribes to commands, {interface}")
     if fitting:
-        return warning(topic, f"{len(fitting)} hear commands: {_names(fitting)}", "one should obey")
+        return warning(topic, f"{len(fitting)} subscribers: {_names(fitting)}", "keep one")
     if not readers:
-        return failed(topic, "nobody hears commands", "start the controller, or set command.topic")
+        return failed(
+            topic, "no subscriber for commands", "start the controller, or set command.topic"
+        )
     others = [end for end in readers if end.type != interface]
     if not others:
         why = qos_incompatibility(NEWEST, readers[0].qos)
         return failed(topic, f"{_names(readers)}: {why}", "make that subscription volatile")
     found = ", ".join(sorted({end.type for end in others}))
-    text = f"{_names(others)} hears {found}, but commands are {interface}"
+    text = f"{_names(others)} subscribes to {found}, but commands are {interface}"
     return failed(topic, text, "set command.kind, or command.topic")
 
 
@@ -155,4 +157,4 @@ def _pace(facts: SurveyResult, topic: str) -> CheckResult:
 
 
 def _names(ends: list[Endpoint]) -> str:
-    return ", ".join(sorted({end.node or "somebody" for end in ends}))
+    return ", ".join(sorted({end.node or "unnamed node" for end in ends}))

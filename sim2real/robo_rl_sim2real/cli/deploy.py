@@ -51,9 +51,9 @@ def run(
     overrides: Overrides = None,
     settings: SettingsName = "",
     transport: Over = "",
-    dry_run: Annotated[bool, typer.Option(help="Work commands out, send none.")] = False,
-    home: Annotated[bool, typer.Option(help="Go to the start first, slowly.")] = False,
-    activate: Annotated[bool, typer.Option(help="Begin without being asked to.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Compute commands and send none.")] = False,
+    home: Annotated[bool, typer.Option(help="Move to the start pose first, slowly.")] = False,
+    activate: Annotated[bool, typer.Option(help="Request activation at the start.")] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="File to write its health to.")
@@ -80,10 +80,11 @@ def run(
     ):
         typer.echo(node.served, err=True)
         if dry_run:
-            typer.echo("dry run: commands are worked out, and none is sent", err=True)
+            typer.echo("dry run: commands are computed, and none is sent", err=True)
         if not (home or activate):
             typer.echo(
-                f"waits for 'activate' on {chosen.control}; --activate asks itself", err=True
+                f"waiting for the request 'activate' on {chosen.control}; --activate sends it",
+                err=True,
             )
         if said := ramp_warning(chosen, loaded.manifest):
             typer.echo(f"warning: {said}", err=True)

@@ -42,7 +42,7 @@ def run(
         str, typer.Option(help="A config of the simulated robot.")
     ] = "deploy/sim_robot",
     transport: Annotated[str, typer.Option(help="Such as dds.")] = "dds",
-    domain: Annotated[int, typer.Option(min=0, max=232, help="ROS_DOMAIN_ID.")] = 0,
+    domain: Annotated[int, typer.Option(min=0, max=232, help="DDS domain.")] = 0,
     services: Annotated[
         bool, typer.Option("--services", help="Over dds: take goals of FollowJointTrajectory, too.")
     ] = False,

@@ -248,7 +248,7 @@ class Node:
 
     def _begin(self, what: str, begin: Callable[[Inbox, int], None]) -> None:
         if self._estop_is_silent():
-            raise RoboRlError(f"cannot {what}: nothing was heard of the emergency stop")
+            raise RoboRlError(f"cannot {what}: no message on the emergency-stop topic")
         self.guard.check()
         self._demand_alone(what)
         if rivals := self.publishers.poll():
@@ -263,7 +263,7 @@ class Node:
             others = [end.node for end in ends if end.writes]
             if len(others) > self.guard.writers:
                 raise RoboRlError(
-                    f"cannot {what}: somebody else publishes on '{outlet.topic}'",
+                    f"cannot {what}: another node publishes on '{outlet.topic}'",
                     found=", ".join(sorted(others)),
                     hint="stop the other, or command.exclusive=false; a killed one is forgotten"
                     " after 10 s",

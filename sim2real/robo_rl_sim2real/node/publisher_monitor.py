@@ -20,7 +20,7 @@ REMEDY = "stop the others, or name the topic in shared_topics; a killed one is f
 
 def competing_publishers(kind: MsgType, ends: Iterable[Endpoint]) -> str:
     """Return the publishing nodes of a topic if there are several; empty otherwise."""
-    found = [end.node or "somebody" for end in ends if end.writes and end.type == kind.value]
+    found = [end.node or "unnamed node" for end in ends if end.writes and end.type == kind.value]
     return f"{len(found)} nodes publish it: {', '.join(sorted(found))}" if len(found) > 1 else ""
 
 

@@ -68,7 +68,7 @@ class CameraPreprocessor:
         self.topic, self.views, self.guard, self.lens = topic, views, guard, lens
         self._amiss: SpecError | None = None
         if lens is not None:
-            self._amiss = SpecError("calibration: nothing was heard yet", where=lens.topic)
+            self._amiss = SpecError("calibration: no message yet", where=lens.topic)
 
     def process(self, reading: Reading) -> Reading:
         """Return an image as a reading with a field per item and the image's time.
@@ -148,7 +148,7 @@ def make_preprocessors(
     """
     for name, source in sources.items():
         if source.msg_type not in IMAGES and (source.crop or source.camera_info or source.camera):
-            raise ConfigError(f"observe.{name}: crop, info and camera are for images")
+            raise ConfigError(f"observe.{name}: crop, camera_info and camera are for images")
     guard, found = CameraGuard(cfg), dict[str, CameraPreprocessor]()
     shown = {name: source for name, source in sources.items() if source.msg_type in IMAGES}
     for topic in {source.topic: None for source in shown.values() if source.topic}:

@@ -200,7 +200,7 @@ class Observer:
         for name, source in self.sources.items():
             if source.topic and source.msg_type is not kinds[source.topic]:
                 raise ConfigError(
-                    f"observe.{name}.kind: '{source.topic}' has another elsewhere",
+                    f"observe.{name}.msg_type: '{source.topic}' has another elsewhere",
                     expected=kinds[source.topic].value,
                     found=source.msg_type.value,
                 )

@@ -19,7 +19,7 @@ POLICY = "robo_rl"
 SEND_GOAL = "/_action/send_goal"
 """Suffix that turns an action's name into the name of its send-goal service."""
 
-NO_TAKER = "nobody is there to take goals"
+NO_TAKER = "no node accepts goals"
 """The problem that a goal publisher reports while the action has no server."""
 
 Put = Callable[[Reading], None]

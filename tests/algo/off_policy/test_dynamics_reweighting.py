@@ -116,7 +116,7 @@ def test_where_the_task_ended_no_successor_is_looked_at():
 def test_without_anything_real_nothing_is_told():
     gap = fitted(gain=0.0, steps=0)
     batch = made(10, 0.0, torch.Generator())
-    with pytest.raises(ConfigError, match="nothing real is there"):
+    with pytest.raises(ConfigError, match="no logged transitions"):
         gap.step(batch._replace(demo=torch.zeros(10, dtype=torch.bool)))
 
 

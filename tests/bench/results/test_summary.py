@@ -214,8 +214,8 @@ def test_runs_that_were_not_made_alike_are_named():
     assert [line for line in remarks(summarise("made_up", SUITE, cells, found))] == [
         "run on 2 cores, x86_64, Linux, 1 at once, 2 threads each",
         "made by robo-rl 0.1.0",
-        "of 12 nobody noted whether they were interrupted",
-        "of 12 the world that they were measured in was not recorded",
+        "the records of 12 cells do not state whether a run was interrupted",
+        "the records of 12 cells do not contain the world",
     ]
     key = CellKey("far", "other", 1)
     paces = [
@@ -225,14 +225,14 @@ def test_runs_that_were_not_made_alike_are_named():
     found[key] = found[key].model_copy(update={"sittings": tuple(paces)})
     summary = summarise("made_up", SUITE, cells, found)
     seconds, commits, interrupted, *_ = remarks(summary)
-    assert interrupted == "gone on with after an interruption, 1: far: other (seed 1)"
+    assert interrupted == "resumed after an interruption, 1: far: other (seed 1)"
     assert seconds.startswith("seconds are not comparable")
     assert seconds.endswith(
         "1 on 2 cores, x86_64, Linux, 2 at once, 1 threads each (far: other (seed 1))"
     )
     assert commits == (
-        "made by different commits, some cells by several (those of what they share, of further"
-        " sittings): 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab (far: other (seed 1))"
+        "several commits made these cells; one with shared stages or a resumed run can have"
+        " more than one: 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab (far: other (seed 1))"
     )
     assert summary["provenance"]["commits"]["robo-rl 0.1.0+gab"] == ["far other 1"]
     assert len(summary["machines"]) == 2
@@ -359,7 +359,7 @@ def test_of_runs_improved_from_data_it_has_what_the_gate_saw_and_what_came_of_it
         *("near", "other", "0", "improve", "0.20 [0.10, 0.30]", "0.20 [0.10, 0.30]"),
         *("0.60 [0.50, 0.70]", "0.60 [0.50, 0.70]", "–", "1.25", "new"),
     )
-    assert table.rows[2][-1] == "the one before"  # 0.95, which the gate did not believe
+    assert table.rows[2][-1] == "previous"  # 0.95, which the gate did not believe
     assert together.rows[1] == (
         *("far", "other", "improve", "0, 1, 2", "0.20, 0.20, 0.20", "0.50, 0.55, 0.45"),
         "new, new, new",

@@ -170,7 +170,7 @@ def test_what_was_killed_and_interrupted_ends_as_if_it_had_not_been(
     status, output = bench.run()
     assert status == 0, output
     assert bench.kept() == undisturbed.kept()
-    assert "gone on with after an interruption, 2: near default 0; near sde 0" in output
+    assert "resumed after an interruption, 2: near: default, sde (seed 0)" in output
 
 
 def test_a_cell_that_fails_holds_up_no_other(undisturbed: Bench, tmp_path: Path):

@@ -148,7 +148,7 @@ def change(**fields: Any) -> Callable[[Scene], None]:
 
 
 FAULTS = [
-    (change(every=0), JOINTS, Severity.FAILED, "nobody publishes it"),
+    (change(every=0), JOINTS, Severity.FAILED, "no publisher"),
     (change(every=20), JOINTS, Severity.FAILED, "5.0 Hz"),
     (change(every=8), JOINTS, Severity.WARNING, "below the policy's 20 Hz"),
     (
@@ -165,9 +165,9 @@ FAULTS = [
     (change(pos=ROBOT.home_ctrl * np.nan), "joints", Severity.FAILED, "not finite"),
     (change(pos=ROBOT.home_ctrl + np.eye(8)[0]), "start", Severity.WARNING, "joint1 is 1.000 from"),
     (rival, COMMANDS, Severity.FAILED, "publishes commands too"),
-    (change(obeys=None), COMMANDS, Severity.FAILED, "nobody hears commands"),
+    (change(obeys=None), COMMANDS, Severity.FAILED, "no subscriber for commands"),
     (change(obeys=MsgType.TRAJECTORY), COMMANDS, Severity.FAILED, "but commands are std_msgs"),
-    (second, COMMANDS, Severity.WARNING, "2 hear commands"),
+    (second, COMMANDS, Severity.WARNING, "2 subscribers"),
     (latched, COMMANDS, Severity.FAILED, "hears nothing from a volatile writer"),
     (change(estop=True), "/estop", Severity.FAILED, "is pressed"),
     (change(estop=False, estop_qos=Qos(reliable=False)), "/estop", Severity.FAILED, "best-effort"),

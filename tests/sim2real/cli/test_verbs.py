@@ -117,7 +117,7 @@ def test_a_robot_is_checked_before_anything_moves(tmp_path: Path):
     words.insert(words.index("deploy") + 1, "check")
     alone = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert alone.returncode == 2, alone.stderr
-    assert "nobody publishes it" in alone.stdout
+    assert "no publisher" in alone.stdout
     robot = subprocess.Popen(command("sim-robot", "--domain", DOMAIN), stderr=subprocess.PIPE)
     assert robot.stderr is not None
     try:
@@ -130,7 +130,9 @@ def test_a_robot_is_checked_before_anything_moves(tmp_path: Path):
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["passed"]
     said = {finding["subject"]: finding["text"] for finding in found["findings"]}
-    assert said["/joint_position_controller/commands"].startswith("/sim_robot hears commands")
+    assert said["/joint_position_controller/commands"].startswith(
+        "/sim_robot subscribes to commands"
+    )
 
 
 @pytest.mark.parametrize(

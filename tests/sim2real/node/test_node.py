@@ -178,7 +178,7 @@ def test_who_has_to_say_that_nobody_pressed_it_and_falls_silent_presses_it(tmp_p
     world = World(tmp_path, estop_timeout_s=0.2)
     world.say("activate")
     assert world.run(1) is State.INACTIVE
-    assert "nothing was heard of the emergency stop" in world.node.health.problem
+    assert "no message on the emergency-stop topic" in world.node.health.problem
     world.press(False)
     world.say("activate")
     assert world.run(3) is not State.FAULTED
@@ -354,7 +354,7 @@ def test_where_somebody_else_commands_it_does_not_begin(world: World):
     other.create_publisher(topic, MsgType.ARRAY)
     world.say("activate")
     assert world.run(3) is State.INACTIVE
-    assert f"somebody else publishes on '{topic}'" in world.node.health.problem
+    assert f"another node publishes on '{topic}'" in world.node.health.problem
     other.close()
     world.say("activate")
     assert world.run(3) is State.RAMPING

@@ -18,7 +18,7 @@ def test_a_second_publisher_is_a_problem_until_it_leaves():
     robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
     assert found.poll() == ""
     other.create_publisher("/joint_states", MsgType.JOINT_STATES)
-    assert found.poll() == "/joint_states: 2 nodes publish it: somebody, somebody"
+    assert found.poll() == "/joint_states: 2 nodes publish it: unnamed node, unnamed node"
     assert found.problem
     other.close()
     assert found.poll() == ""

@@ -53,7 +53,7 @@ def test_a_comparison_answers_in_three_ways(
     assert gate.status == {"pass": "passed", "fail": "failed"}.get(gate.answer, "cannot tell")
     if gate.episodes_needed is not None:
         assert gate.episodes_needed > n
-        assert f"about {gate.episodes_needed:,} episodes would tell" in gate.detail
+        assert f"about {gate.episodes_needed:,} episodes decide" in gate.detail
         assert gate.detail.startswith("cannot tell: difference ")
 
 

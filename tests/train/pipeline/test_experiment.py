@@ -136,7 +136,9 @@ def test_a_stage_that_nothing_is_made_for_fails_at_once(stages: list[str], says:
 
 def test_a_beginning_behind_the_end_is_refused():
     stages = {**EXPERIMENT["stages"], "policy": {"path": "elsewhere"}}
-    with pytest.raises(ConfigError, match=r"stages\.policy: nothing behind it takes up .*policy"):
+    with pytest.raises(
+        ConfigError, match=r"stages\.policy: no later stage uses its result .*policy"
+    ):
         experiment(stages=stages)
     experiment(stages={"policy": {"path": "elsewhere"}}, waive={})
 

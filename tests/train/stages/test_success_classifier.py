@@ -59,7 +59,7 @@ def test_what_cannot_be_seen_does_not_pass(tmp_path: Path):
     report = learn(tmp_path / "run", store, min_rate=0.7)
     assert report.status == "cannot tell"  # of the handful of episodes that test it
     assert report.gate is not None
-    assert "test episodes would tell" in report.gate.detail
+    assert "test episodes decide" in report.gate.detail
     assert "both must be above 70.0%" in report.gate.detail
 
 

@@ -41,5 +41,5 @@ def read_sessions(place: Path) -> tuple[Versions, ...]:
     try:
         return tuple(dict(cast("Versions", each)) for each in json.loads(path.read_text()))
     except (OSError, ValueError, TypeError) as error:
-        hint = "delete it; nobody knows then who worked on the stage before"
+        hint = "delete it; the earlier sessions of the stage are unknown then"
         raise DataError("cannot be read", where=path, found=str(error), hint=hint) from error
