@@ -51,9 +51,7 @@ def run(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", help="Run nothing; list the cells, or print the config of a single cell."
-        ),
+        typer.Option("--dry-run", help="Run nothing; list the cells, or print the config of one."),
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = RUNS,
     results: Annotated[Path, typer.Option(help="Folder of the results.")] = RESULTS,

@@ -88,7 +88,7 @@ def _said(stage: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(value := stage["numbers"].get("value"), Mapping):
         yield f"estimated {format_rate(value)}"
     if stage.get("world") == {}:
-        yield "the world of the stage is not recorded, so it cannot be compared with the present one"
+        yield "the world of the stage is not recorded and cannot be compared with the present one"
     if differs := stage["numbers"].get("world_changes"):
         yield f"what it takes up was made in another world: {differs}"
     if (gate := stage.get("gate")) is not None:

@@ -20,7 +20,7 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"another world, not in the tables (--redo runs these cells again): {names}"
     if summary["unscored"]:
         names = group_cells(summary["unscored"])
-        yield f"the records of these cells lack the reported measure, so no table counts them: {names}"
+        yield f"records without the reported measure, not in the tables: {names}"
     machines, commits = (summary["provenance"][name] for name in ("machines", "commits"))
     if len(machines) > 1:
         groups = _groups(machines, "on")
