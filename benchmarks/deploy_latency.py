@@ -22,15 +22,16 @@ import argparse
 import json
 import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _simulated_robot import simulated_robot
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.core.errors import RoboRlError
@@ -66,28 +67,10 @@ def main() -> None:
             else [f"cameras.names=[{', '.join(seen)}]"]
         ),
     ]
-    robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
-    overrides = [
-        f"transport.domain={args.domain}",
-        "lifecycle.ramp_s=0.1",
-        "lifecycle.final_hold_s=0.3",
-        *(["cameras.frozen_timeout_s=0"] if seen else []),
-        *args.overrides,
-    ]
-    settings = read_settings(args.settings, contract, overrides)
-    node = Node(settings, bundle, settings.transport.build("robo_rl"))
-    loop = threading.Thread(target=node.run, daemon=True)
-    loop.start()
-    try:
+    with simulated_robot(words), _running_node(bundle, bool(seen), args) as node:
         found = episodes(node, args.episodes)
         graphs = _graphs(node)
         idle = {} if not args.minutes else still(node, 60.0 * args.minutes)
-    finally:
-        node.stop()
-        loop.join()
-        node.close()
-        robot.send_signal(signal.SIGINT)
-        robot.wait()
     low, high = wilson(sum(found), len(found))
     results: dict[str, Any] = {
         "success": {"value": float(np.mean(found)), "low": low, "high": high, "n": len(found)},
@@ -104,6 +87,28 @@ def main() -> None:
     print(json.dumps(results, indent=2))
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+@contextmanager
+def _running_node(bundle: Bundle, sees: bool, args: argparse.Namespace) -> Generator[Node]:
+    """Run a bundle's node in a thread, for the duration of a context."""
+    overrides = [
+        f"transport.domain={args.domain}",
+        "lifecycle.ramp_s=0.1",
+        "lifecycle.final_hold_s=0.3",
+        *(["cameras.frozen_timeout_s=0"] if sees else []),
+        *args.overrides,
+    ]
+    settings = read_settings(args.settings, bundle.manifest.contract, overrides)
+    node = Node(settings, bundle, settings.transport.build("robo_rl"))
+    loop = threading.Thread(target=node.run, daemon=True)
+    loop.start()
+    try:
+        yield node
+    finally:
+        node.stop()
+        loop.join()
+        node.close()
 
 
 def _graphs(node: Node) -> dict[str, list[float]]:

@@ -18,13 +18,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+
+from _simulated_robot import simulated_robot
 
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.stats.across_runs import student_interval
@@ -100,16 +101,10 @@ def record(bundle: Path, folder: Path, args: argparse.Namespace) -> None:
         _run(["-m", "robo_rl", *words])
 
 
-@contextmanager
-def slow_robot(args: argparse.Namespace) -> Generator[None]:
-    """It, meanwhile."""
+def slow_robot(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """Return the context of a simulated robot with latency."""
     words = ["--domain", str(args.domain), f"sensor_delay.latency_s={args.latency}"]
-    robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
-    try:
-        yield
-    finally:
-        robot.send_signal(signal.SIGINT)
-        robot.wait()
+    return simulated_robot(words)
 
 
 def _run(words: Sequence[str]) -> None:

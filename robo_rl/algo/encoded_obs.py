@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.base import ChunkNet
-from robo_rl.nets.embedding import Embedding, join_rows, leaves, select_rows
+from robo_rl.nets.embedding import Embedding, encode_in_parts, leaves, select_rows
 from robo_rl.policy.base import DenoisingPolicy
 
-_ROWS_AT_ONCE = 256
-"""Observations that are encoded at once, which bounds the memory of a pass."""
+_KERNELS_AT_ONCE, _BYTES_AT_ONCE = 16384, 2**30
+"""Kernels that a pass without gradients computes at once, and the memory of their embeddings."""
 
 
 class EncodedObs(NamedTuple):
@@ -65,14 +65,19 @@ class EncodedObs(NamedTuple):
         """N."""
         return len(next(iter(self.items.values())))
 
-    @torch.no_grad()
+    def kernels_at_once(self, policy: DenoisingPolicy) -> int:
+        """Return how many kernels a pass without gradients computes at once, by their memory.
+
+        The embedding of a vision-language model has some MB a row.
+        """
+        known = None if self.encoded is None else _row_bytes(self.encoded)
+        size = encoded_bytes(policy) if known is None else known
+        return max(1, min(_KERNELS_AT_ONCE, _BYTES_AT_ONCE // max(1, size)))
+
     def through(self, policy: DenoisingPolicy) -> EncodedObs:
         """Return the observations with the result of a policy's encoder."""
-        found: list[Embedding] = []
-        for start in range(0, self.num_rows, _ROWS_AT_ONCE):
-            part = {k: v[start : start + _ROWS_AT_ONCE] for k, v in self.items.items()}
-            found.append(policy.net.encoder(policy.features(part)))
-        return self._replace(encoded=join_rows(found))
+        found = encode_in_parts(self.items, lambda part: policy.net.encoder(policy.features(part)))
+        return self._replace(encoded=found)
 
 
 def demand_shared_encoder(net: ChunkNet, other: nn.Module, problem: str, expected: str) -> None:
@@ -96,5 +101,8 @@ def encoded_bytes(policy: DenoisingPolicy) -> int:
         )
         for name, spec in items.items()
     }
-    encoded = policy.net.encoder(policy.features(obs))
-    return sum(leaf.numel() * leaf.element_size() for leaf in leaves(encoded))
+    return _row_bytes(policy.net.encoder(policy.features(obs)))
+
+
+def _row_bytes(embedding: Embedding) -> int:
+    return sum(leaf[0].numel() * leaf.element_size() for leaf in leaves(embedding))

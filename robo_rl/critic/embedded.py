@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.embedding import encode_in_parts
 from robo_rl.policy.base import DenoisingPolicy
 
 EMBEDDING = "embedding"
@@ -41,5 +42,6 @@ def embedded(policy: DenoisingPolicy, obs: dict[str, Tensor], leading: int) -> d
     width = policy.net.embed_dim
     if not shape.numel():  # no episode ended; a vision model refuses no rows
         return {EMBEDDING: torch.zeros(*shape, 1, width, device=policy.device)}
-    normalized = F.layer_norm(policy.net.summary(policy.encode(flat)), (width,))
+    summary = encode_in_parts(flat, lambda part: policy.net.summary(policy.encode(part)))
+    normalized = F.layer_norm(summary, (width,))
     return {EMBEDDING: normalized.reshape(*shape, 1, width)}

@@ -17,6 +17,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.critic.heads import HeadConfig, HistogramHead, make_head
 from robo_rl.critic.inputs import critic_inputs
 from robo_rl.nets.ensemble import MlpEnsemble
+from robo_rl.policy.base import DenoisingPolicy
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
 
@@ -95,6 +96,18 @@ class QCritic(nn.Module):
             layer_norm=cfg.layer_norm,
             activation=_ACTIVATIONS[cfg.activation],
         )
+
+    @classmethod
+    def of_policy(cls, cfg: Config, policy: DenoisingPolicy) -> QCritic:
+        """Return critics of a policy's decisions, on its device."""
+        return cls(
+            cfg,
+            policy.env_spec,
+            policy.act_spec,
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            normalizer=policy.normalizer,
+        ).to(policy.normalizer.device, policy.normalizer.dtype)
 
     def forward(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """Map name → (B, To, …) and chunks (B, H, A) to values (M, B)."""

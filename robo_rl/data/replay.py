@@ -96,6 +96,10 @@ class Replay:
         """The rows of decisions, demonstrations first."""
         return torch.cat([self._demos, self._online])
 
+    def actions(self) -> Tensor:
+        """Return the action chunks (N, H, A) of all decisions, demonstrations first."""
+        return self._table.columns["act"][self.decisions]
+
     @property
     def num_demos(self) -> int:
         """Number of decisions from demonstrations."""

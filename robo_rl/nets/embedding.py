@@ -6,7 +6,7 @@ every layer of its prefix. Trees are tuples of tensors or trees, named tuples am
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -14,6 +14,8 @@ from torch import Tensor
 
 Embedding: TypeAlias = Any
 """A tensor (B, C), or a tuple of embeddings."""
+_ROWS_AT_ONCE = 256
+"""Observations that are encoded at once without gradient, which bounds the memory."""
 
 
 def select_rows(embedding: Embedding, rows: Tensor) -> Embedding:
@@ -33,6 +35,16 @@ def join_rows(parts: Sequence[Embedding]) -> Embedding:
         return torch.cat(list(parts))
     joined = [join_rows(each) for each in zip(*parts, strict=True)]
     return type(first)(*joined) if hasattr(first, "_fields") else tuple(joined)
+
+
+@torch.no_grad()
+def encode_in_parts(
+    obs: Mapping[str, Tensor], encode: Callable[[dict[str, Tensor]], Embedding]
+) -> Embedding:
+    """Return the embedding of observations, name → (N, …), a few at once, without gradient."""
+    rows = len(next(iter(obs.values())))
+    parts = (slice(start, start + _ROWS_AT_ONCE) for start in range(0, rows, _ROWS_AT_ONCE))
+    return join_rows([encode({name: x[part] for name, x in obs.items()}) for part in parts])
 
 
 def leaves(embedding: Embedding) -> list[Tensor]:

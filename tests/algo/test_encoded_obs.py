@@ -9,10 +9,13 @@ import torch
 from small_images import make_seeing_policy, make_seen
 from small_vla import KINDS, observations, small_vla_policy
 
-from robo_rl.algo.encoded_obs import EncodedObs
+from robo_rl.algo.encoded_obs import EncodedObs, encoded_bytes
+from robo_rl.algo.ppo.batch.actor_batch import slices
 from robo_rl.algo.ppo.ppo import Ppo
+from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.config.models import validate_strict
 from robo_rl.data.rollout import Rollout, RolloutBuilder
+from robo_rl.nets.embedding import encode_in_parts
 from robo_rl.policy.base import DenoisingPolicy
 
 ENVS = 8
@@ -83,3 +86,19 @@ def test_rows_of_a_tree_are_those_of_their_observations(kind: str):
         strict=True,
     ):
         assert torch.equal(one, other)
+
+
+@torch.no_grad()
+def test_a_pass_holds_as_many_embeddings_as_the_memory(monkeypatch: pytest.MonkeyPatch):
+    large, small = small_vla_policy(KINDS[0]), make_seeing_policy()
+    obs = EncodedObs(observations(5))
+    assert EncodedObs({}).kernels_at_once(small) == 16384
+    monkeypatch.setattr("robo_rl.algo.encoded_obs._BYTES_AT_ONCE", 3 * encoded_bytes(large) + 1)
+    assert obs.kernels_at_once(large) == obs.through(large).kernels_at_once(large) == 3
+    units = Units(torch.arange(5), torch.arange(2).expand(5, -1))
+    assert [len(part.row) for part in slices(units, large, obs)] == [1] * 5
+    monkeypatch.setattr("robo_rl.nets.embedding._ROWS_AT_ONCE", 3)
+    embed = large.net.encoder
+    parts = encode_in_parts(obs.items, lambda part: embed(large.features(part)))
+    for one, other in zip(leaves(parts), leaves(embed(large.features(obs.items))), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

@@ -154,7 +154,7 @@ class OffPolicy(Algorithm):
     ) -> None:
         super().__init__(policy, generator)
         self.cfg, self.actor, self.needs_critics = cfg, actor, cfg.warm_start_critics
-        critic = _critic(cfg.critic, policy)
+        critic = QCritic.of_policy(cfg.critic, policy)
         self.q_learner = QLearner(
             critic, lr=cfg.critic_lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema
         )
@@ -325,14 +325,3 @@ class _Means:
 
     def take(self) -> dict[str, float]:
         return read({name: torch.stack(seen).mean() for name, seen in self._seen.items()})
-
-
-def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:
-    return QCritic(
-        cfg,
-        policy.env_spec,
-        policy.act_spec,
-        obs_horizon=policy.obs_horizon,
-        exec_horizon=policy.exec_horizon,
-        normalizer=policy.normalizer,
-    ).to(policy.normalizer.device, policy.normalizer.dtype)

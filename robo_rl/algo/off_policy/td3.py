@@ -19,11 +19,11 @@ from torch import Tensor
 
 from robo_rl.algo.off_policy.actor import ActorTrainer, QFunction
 from robo_rl.algo.off_policy.base import OffPolicy, OffPolicyConfig
+from robo_rl.algo.target_smoothing import smoothed
 from robo_rl.core.errors import ConfigError
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.optim.ema import TargetNetwork
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import randn
 
 
 class Td3Config(OffPolicyConfig):
@@ -95,8 +95,7 @@ class DeterministicActor(ActorTrainer):
     def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the averaged policy's action with smoothing noise, at cost 0."""
         act = self._act(self.average.module, obs)
-        noise = self.smoothing_std * randn(act.shape, self.generator).to(act)
-        act = act + noise.clamp(-self.smoothing_clip, self.smoothing_clip)
+        act = smoothed(act, self.smoothing_std, self.smoothing_clip, self.generator)
         return act, torch.zeros_like(act[:, 0, 0])
 
     def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:

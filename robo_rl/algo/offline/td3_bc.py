@@ -16,8 +16,8 @@ from torch import Tensor
 
 from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.offline.one_step_actor import OneStepActor
+from robo_rl.algo.target_smoothing import smoothed
 from robo_rl.data.transitions import Transitions
-from robo_rl.policy.chain import randn
 
 
 class Td3Bc(OneStepActor):
@@ -50,6 +50,5 @@ class Td3Bc(OneStepActor):
     def next_q(self, obs: dict[str, Tensor]) -> Tensor:
         """Values (B,) of Q' at the averaged student's chunks with smoothing noise."""
         act = self.trainer.ema.module.decode_normalized(obs, self.noise(obs))
-        smoothing = self.smoothing_std * randn(act.shape, self.generator).to(act)
-        act = act + smoothing.clamp(-self.smoothing_clip, self.smoothing_clip)
+        act = smoothed(act, self.smoothing_std, self.smoothing_clip, self.generator)
         return self.critics.next_q(obs, act, self.generator)

@@ -68,14 +68,7 @@ class OfflineCritics(QLearner, Trainable):
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.replay, self.generator = cfg, replay, generator
-        critic = QCritic(
-            cfg.critic,
-            policy.env_spec,
-            policy.act_spec,
-            obs_horizon=policy.obs_horizon,
-            exec_horizon=policy.exec_horizon,
-            normalizer=policy.normalizer,
-        ).to(policy.device)
+        critic = QCritic.of_policy(cfg.critic, policy)
         super().__init__(critic, lr=cfg.lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema)
         self.value = ValueCritic(cfg.value, policy.env_spec, policy.obs_horizon, policy.normalizer)
         self.value.to(policy.device)

@@ -61,7 +61,7 @@ class CalQl(OfflineCritics):
         self.alpha, self.num_random_actions = cfg.alpha, cfg.num_random_actions
         self.policy_actions = CachedPolicyActions(policy, replay, cfg.num_policy_actions, generator)
         self.returns_to_go = replay.return_to_go()
-        tried = replay.transitions(replay.decisions).act
+        tried = replay.actions()
         self.low, self.high = tried.amin(dim=(0, 1)), tried.amax(dim=(0, 1))
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:

@@ -79,7 +79,9 @@ class CfmLikelihood:
 
     @torch.no_grad()
     def _losses_of_all(self, policy: MatchingPolicy) -> Tensor:
-        return torch.cat([self._losses(policy, part) for part in slices(self.units)])
+        return torch.cat(
+            [self._losses(policy, part) for part in slices(self.units, policy, self.data.obs)]
+        )
 
 
 def as_matching_policy(policy: DenoisingPolicy) -> MatchingPolicy:

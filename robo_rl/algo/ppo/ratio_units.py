@@ -19,9 +19,6 @@ from torch import Tensor
 
 from robo_rl.core.errors import ConfigError
 
-ROWS_AT_ONCE = 16384
-"""Number of kernel rows computed at once without gradients."""
-
 
 class RatioMode(StrEnum):
     """The sample unit of the likelihood ratio.

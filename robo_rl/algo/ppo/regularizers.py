@@ -18,7 +18,7 @@ from robo_rl.algo.ppo.batch.actor_batch import (
     unit_log_prob,
     unit_sums,
 )
-from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE, Units
+from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.config.models import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
@@ -129,10 +129,11 @@ def unit_kl(one: Kernel, other: Kernel, data: ActorBatch, units: Units) -> Tenso
 @torch.no_grad()
 def _chains(base: DenoisingPolicy, data: ActorBatch, generator: torch.Generator) -> Tensor:
     """Sample a chain of the reference for every decision: (N, K+1, H, A)."""
+    size = data.obs.kernels_at_once(base)
     parts = [
         base.sample(
-            {name: o[start : start + ROWS_AT_ONCE] for name, o in data.obs.items.items()}, generator
+            {name: o[start : start + size] for name, o in data.obs.items.items()}, generator
         ).x
-        for start in range(0, len(data.x), ROWS_AT_ONCE)
+        for start in range(0, len(data.x), size)
     ]
     return torch.cat(parts)

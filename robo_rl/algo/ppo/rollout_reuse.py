@@ -28,7 +28,7 @@ from robo_rl.core.stateful import Stateful
 from robo_rl.data.rollout import Rollout, join_rollouts
 from robo_rl.distributed.process_group import rank_info
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.schedule import is_scheduled
+from robo_rl.policy.schedule import Schedule, is_scheduled
 
 
 class RolloutReuse(Stateful):
@@ -135,6 +135,13 @@ def check_reusable(policy: DenoisingPolicy) -> None:
             where="algo.reused_rollouts",
             expected="constant noise, or finetune_steps: 0",
             found=f"a schedule of {policy.cfg.sampler.name}",
+        )
+    if isinstance(policy.cfg.correlation.start, Schedule):
+        raise ConfigError(
+            "reused_rollouts: the law of the first noise changes, and no ratio scores it",
+            where="algo.reused_rollouts",
+            expected="a constant correlation.start",
+            found="a schedule",
         )
 
 

@@ -19,7 +19,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 
 _OVERLAYS = ("tasks", "methods", "cells", "pilots")
-_HARMLESS = ("seeds", "jobs", "about", "notes")
+_HARMLESS = ("seeds", "jobs", "description", "notes", "timed_like")
 """Settings of a suite that change neither its cells nor their kept results."""
 
 

@@ -18,7 +18,6 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
@@ -30,7 +29,7 @@ from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.correlation import Correlation
 from robo_rl.policy.kernels.base import Kernel
 from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, soft_bins
-from robo_rl.policy.schedule import Positive, start_value
+from robo_rl.policy.schedule import Positive, Scheduled, start_value
 
 _TIE = 1e-3
 """Difference of logits, in nats, that rounding may decide."""
@@ -44,7 +43,7 @@ class Categorical:
         num_steps: K, which divides H·A.
     """
 
-    class Config(ConfigModel):
+    class Config(Scheduled):
         """The temperature of exploration; evaluation takes the most likely token."""
 
         temperature: Positive = 1.0

@@ -78,6 +78,7 @@ class EvalCache:
                 name: torch.tensor(found[name], dtype=kind) for name, kind in _TENSORS.items()
             }
             tasks = torch.tensor(found["tasks"]) if "tasks" in found else None
+            lost = int(found["lost"])
         except (OSError, ValueError, KeyError, TypeError):
             return None  # a damaged entry only costs a new evaluation
         protocol, measure = self._hash, self._protocol.measure
@@ -85,7 +86,7 @@ class EvalCache:
             **tensors,
             protocol=protocol,
             measure=measure,
-            lost=found["lost"],
+            lost=lost,
             tasks=tasks,
             task_names=tuple(found.get("task_names", ())),
         )

@@ -99,4 +99,5 @@ def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment, World]:
             hint="copy runs/NAME as a whole",
         )
     experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
-    return load_policy(path / report.artifacts["policy"]), experiment, report.world
+    policy = load_policy(path / report.artifacts["policy"], experiment.place)
+    return policy, experiment, report.world

@@ -54,7 +54,7 @@ class LoadPolicy(Stage):
             DataError: Its settings, observations or actions differ from the experiment's.
         """
         place, made = find_policy(Path(self.cfg.path).absolute())
-        policy = load_policy(place)
+        policy = load_policy(place, context.device)
         demand_same_settings(place, policy, context.experiment)
         with closing(context.experiment.make_env(1)) as env:
             check_same_specs(place, policy.env_spec, policy.act_spec, env)
@@ -67,7 +67,7 @@ class LoadPolicy(Stage):
 
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``; the gate stays that of the stage that made the policy."""
-        policy = load_policy(context.directory / report.artifacts["policy"])
+        policy = load_policy(context.directory / report.artifacts["policy"], context.device)
         report.update_numbers(context.evaluate(policy, "policy taken up").report_numbers())
         return report
 

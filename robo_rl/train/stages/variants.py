@@ -62,7 +62,7 @@ class EvaluateVariants(Stage):
 
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``."""
-        policy = load_policy(context.artifact("policy"))
+        policy = load_policy(context.artifact("policy"), context.device)
         episodes = self.cfg.episodes or context.experiment.eval.episodes
         protocol = context.experiment.eval.model_copy(update={"episodes": episodes})
         for name, changes in self.cfg.of.items():

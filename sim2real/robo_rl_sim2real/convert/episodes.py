@@ -69,8 +69,10 @@ def cut_into_episodes(
 
     Args:
         found: Rows of one bag, in order.
-        told: (time, success) of outcomes; None at the start of an episode.
+        told: (time, success) of outcomes; None at the start of an episode. Without any None, an
+            episode begins right after each outcome.
     """
+    tells_starts = any(success is None for _, success in told)
     made: list[EpisodeSegment] = []
     pieces = list(_unbroken(found, [at_s for at_s, _ in told]))
     starts = [piece[0].moment.at_s for piece in pieces]
@@ -78,7 +80,7 @@ def cut_into_episodes(
         ends_s = starts[index + 1] if index + 1 < len(starts) else np.inf
         begun = [success for at_s, success in told if at_s <= starts[index]]
         after = [success for at_s, success in told if starts[index] < at_s <= ends_s]
-        if begun and begun[-1] is not None:
+        if tells_starts and begun and begun[-1] is not None:
             continue  # the episode is over and no new one has begun
         made.append(EpisodeSegment(piece, next((s for s in after if s is not None), None)))
     return made

@@ -116,6 +116,11 @@ def test_advantages_are_those_of_v_trace(generator):
             },
             "the noise of frozen steps changes",
         ),
+        (
+            "flow_noise",
+            {"correlation": {"start": {"start": 0.5, "end": 0.2}}},
+            "the law of the first noise changes",
+        ),
     ],
 )
 def test_a_policy_whose_change_has_no_ratio_is_refused(sampler, fields, message, generator):

@@ -215,6 +215,7 @@ def test_the_stage_that_counts_must_be_in_every_cell(here: Path):
     [
         ("suite.seeds=[3]", ()),
         ("suite.jobs=2", ()),
+        ("suite.description=other words", ()),
         ("stages.online.updates=2", ("stages",)),
         ("suite.methods.sde.stages.online.updates=2", ("suite.methods",)),
         ("suite.report.stage=bc", ("suite.report",)),

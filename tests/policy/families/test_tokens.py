@@ -142,3 +142,9 @@ def test_another_chunk_counts_only_where_its_tokens_are_as_likely_as_the_best(nu
     for parameter in policy.net.parameters():
         parameter.zero_()  # all tokens are equally likely now
     torch.testing.assert_close(policy.settle_ties(obs, best, other), other)
+
+
+def test_a_temperature_that_ends_at_zero_is_refused_before_training():
+    cold = {"name": "categorical", "temperature": {"start": 1.0, "end": 0.0}}
+    with pytest.raises(NestedError, match="when 100 % of training is done"):
+        component("samplers").make(cold)

@@ -14,7 +14,7 @@ from torch import Tensor
 from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.ppo.batch.chain_replay import ChainReplay
 from robo_rl.algo.ppo.batch.noise_history import NoiseHistory
-from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE, Units
+from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.data.rollout import Rollout, executed_mask
 from robo_rl.nets.embedding import Embedding, repeat_rows, select_rows
 from robo_rl.policy.base import DenoisingPolicy
@@ -115,7 +115,7 @@ def unit_log_prob(kernel: Kernel, data: ActorBatch, units: Units) -> Tensor:
 @torch.no_grad()
 def log_prob_of_all(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tensor:
     """Return ``unit_log_prob`` of all units of a rollout: (U, J)."""
-    parts = slices(units)
+    parts = slices(units, policy, data.obs)
     return torch.cat([unit_log_prob(unit_kernel(policy, data, u), data, u) for u in parts])
 
 
@@ -144,7 +144,7 @@ class KernelTable:
 
     @torch.no_grad()
     def __init__(self, policy: DenoisingPolicy, data: ActorBatch, units: Units) -> None:
-        kernels = [unit_kernel(policy, data, part) for part in slices(units)]
+        kernels = [unit_kernel(policy, data, part) for part in slices(units, policy, data.obs)]
         self._all = kernels[0].join(kernels[1:])
         self._steps = torch.arange(units.k.shape[1], device=units.k.device)
 
@@ -153,9 +153,9 @@ class KernelTable:
         return self._all.select((pick[:, None] * len(self._steps) + self._steps).flatten())
 
 
-def slices(units: Units) -> Iterator[Units]:
-    """Yield all units in slices of at most ``ROWS_AT_ONCE`` steps."""
-    size = max(1, ROWS_AT_ONCE // units.k.shape[1])
+def slices(units: Units, policy: DenoisingPolicy, obs: EncodedObs) -> Iterator[Units]:
+    """Yield all units in slices of at most ``EncodedObs.kernels_at_once`` steps."""
+    size = max(1, obs.kernels_at_once(policy) // units.k.shape[1])
     for start in range(0, len(units.row), size):
         part = slice(start, start + size)
         yield Units(units.row[part], units.k[part], units.distinct)

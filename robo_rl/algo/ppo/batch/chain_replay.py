@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.encoded_obs import EncodedObs
-from robo_rl.algo.ppo.ratio_units import ROWS_AT_ONCE
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.kernels.gaussian import GaussianKernel
@@ -51,8 +50,9 @@ class ChainReplay(NamedTuple):
             x: (N, K+1, H, A), the chains.
         """
         first, parts = policy.num_steps - policy.num_trained, list[Tensor]()
-        for start in range(0, len(x), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
+        size = obs.kernels_at_once(policy)
+        for start in range(0, len(x), size):
+            rows = slice(start, start + size)
             embedding = obs.encode(policy, rows)
             parts.append(_recover_noise(policy, embedding, x[rows], first))
         return cls(first, x[:, first], torch.cat(parts))

@@ -60,7 +60,6 @@ class LeRobotVlaConfig(BaseModel):
     add_image_special_tokens: bool = False
     empty_cameras: int = 0
     adapt_to_pi_aloha: bool = False
-    prefix_length: int = -1
 
     @property
     def denoising_steps(self) -> int:

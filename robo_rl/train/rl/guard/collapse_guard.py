@@ -101,6 +101,8 @@ class CollapseGuard(Stateful):
 
     def begin(self, state: State) -> None:
         """Store the initial state of training; call before the state of a checkpoint is loaded."""
+        if not self.cfg.enabled:
+            return
         self.initial_state = copy.deepcopy(state)
         self.cell_start_state = self.best_state = self.initial_state
 

@@ -107,7 +107,7 @@ def _missing(
     old: ZarrStore, store: ZarrStore, model: SuccessClassifier
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the remaining episodes in batches."""
-    data = WindowDataset(old, model.cfg.obs_horizon, 1)
+    data = WindowDataset(old, model.cfg.obs_horizon, 1, images=())
     lengths = [record.length for record in old.episodes]
     log_odds = map_episodes(data, lengths, model.log_odds)
     for start in range(len(store.episodes), len(lengths), _AT_ONCE):
