@@ -10,8 +10,8 @@ that its command follows, if the recording has it, and else the last one that wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,9 +63,9 @@ def make_episode_steps(
 
 
 def cut_into_episodes(
-    found: Sequence[EpisodeStep], told: Sequence[tuple[float, bool | None]]
-) -> list[EpisodeSegment]:
-    """Cut rows into episodes.
+    found: Iterable[EpisodeStep], told: Sequence[tuple[float, bool | None]]
+) -> Iterator[EpisodeSegment]:
+    """Cut rows into episodes; at most two of them are in memory.
 
     Args:
         found: Rows of one bag, in order.
@@ -73,17 +73,16 @@ def cut_into_episodes(
             episode begins right after each outcome.
     """
     tells_starts = any(success is None for _, success in told)
-    made: list[EpisodeSegment] = []
-    pieces = list(_unbroken(found, [at_s for at_s, _ in told]))
-    starts = [piece[0].moment.at_s for piece in pieces]
-    for index, piece in enumerate(pieces):
-        ends_s = starts[index + 1] if index + 1 < len(starts) else np.inf
-        begun = [success for at_s, success in told if at_s <= starts[index]]
-        after = [success for at_s, success in told if starts[index] < at_s <= ends_s]
+    pieces = _unbroken(found, [at_s for at_s, _ in told])
+    for piece, following in pairwise(chain(pieces, [None])):
+        assert piece is not None
+        start_s = piece[0].moment.at_s
+        ends_s = np.inf if following is None else following[0].moment.at_s
+        begun = [success for at_s, success in told if at_s <= start_s]
+        after = [success for at_s, success in told if start_s < at_s <= ends_s]
         if tells_starts and begun and begun[-1] is not None:
             continue  # the episode is over and no new one has begun
-        made.append(EpisodeSegment(piece, next((s for s in after if s is not None), None)))
-    return made
+        yield EpisodeSegment(piece, next((s for s in after if s is not None), None))
 
 
 def to_store_episode(
@@ -195,13 +194,15 @@ def _act(
 
 
 def _unbroken(
-    found: Sequence[EpisodeStep], breaks_s: Sequence[float]
+    found: Iterable[EpisodeStep], breaks_s: Sequence[float]
 ) -> Iterator[list[EpisodeStep]]:
     """Yield sequences of rows of consecutive periods and one instruction, without an outcome."""
-    if not found:
+    rows = iter(found)
+    first = next(rows, None)
+    if first is None:
         return
-    piece = [found[0]]
-    for row, following in pairwise(found):
+    piece = [first]
+    for row, following in pairwise(chain([first], rows)):
         told = any(row.moment.at_s < at_s <= following.moment.at_s for at_s in breaks_s)
         other = following.frame.instruction != row.frame.instruction
         if told or other or following.moment.number != row.moment.number + 1:

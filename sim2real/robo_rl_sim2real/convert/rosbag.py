@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from robo_rl.data.store.zarr_store import ZarrStore
 if TYPE_CHECKING:
     from robo_rl_sim2real.convert.control_periods import ControlPeriod
 
+_BATCH_BYTES = 256 << 20
+"""Approximate size of the observations that are written at once."""
 _COLUMNS = {"intervention": TensorSpec(shape=(), dtype="bool")}
 _ALIGNED = "the last readings that had arrived when a control period began; no interpolation"
 _ACT = "what was sent in it, after all limits"
@@ -115,26 +117,37 @@ class RosbagConverter:
             want = conversion_spec(reader, self.cfg.settings, self.cfg.contract_from)
             found = control_periods(reader, want)
             torn = find_clock_jumps(reader, want, self.cfg.outcome_topic)
-            kept = [
+            told = outcomes(reader, self.cfg.outcome_topic)
+            check_outcomes_separable(bag, torn, told)
+            store = self._store(bag, out, store, want)
+            rows = (
                 row
                 for row in make_episode_steps(reader, want, found)
                 if not any(jump.contains(row.moment.at_s) for jump in torn)
-            ]
-            told = outcomes(reader, self.cfg.outcome_topic)
-            check_outcomes_separable(bag, torn, told)
-        made = [
-            run for run in cut_into_episodes(kept, told) if len(run.steps) >= self.cfg.min_steps
-        ]
-        used = sum(len(run.steps) for run in made)
-        notes.append(f"{bag.name}: {len(made)} episodes, {used} of {_counted(found)}")
+            )
+            made = (
+                to_store_episode(run, want, unknown=self.cfg.assume_success)
+                for run in cut_into_episodes(rows, told)
+                if len(run.steps) >= self.cfg.min_steps
+            )
+            written = [record for batch in _batches(made) for record in store.extend(batch)]
+        used = sum(record.length for record in written)
+        notes.append(f"{bag.name}: {len(written)} episodes, {used} of {_counted(found)}")
         notes += [f"{bag.name}: {jump}" for jump in torn]
+        return store
+
+    def _store(self, bag: Path, out: Path, store: ZarrStore | None, want: Any) -> ZarrStore:
+        """Return the store of a bag's episodes; the first bag creates it.
+
+        Raises:
+            DataError: The bag has another contract.
+        """
+        contract = want.contract
         if store is None:
-            contract, meta = want.contract, self._meta(want)
-            store = ZarrStore.create(out, contract.obs, contract.act, meta, columns=_COLUMNS)
-        elif (store.obs_spec, store.act_spec) != (want.contract.obs, want.contract.act):
+            meta = self._meta(want)
+            return ZarrStore.create(out, contract.obs, contract.act, meta, columns=_COLUMNS)
+        if (store.obs_spec, store.act_spec) != (contract.obs, contract.act):
             raise DataError("another contract than the recordings before it", where=bag)
-        unknown = self.cfg.assume_success
-        store.extend(to_store_episode(run, want, unknown=unknown) for run in made)
         return store
 
     def _meta(self, want: Any) -> dict[str, Any]:
@@ -151,6 +164,18 @@ class RosbagConverter:
             "rew": "not recorded: zero",
             "unknown outcomes": "success" if self.cfg.assume_success else "failure",
         }
+
+
+def _batches(episodes: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield episodes in lists of about ``_BATCH_BYTES``."""
+    batch, size = list[dict[str, Any]](), 0
+    for episode in episodes:
+        batch.append(episode)
+        size += sum(item.nbytes for item in episode["obs"].values())
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    yield batch
 
 
 def _counted(found: Sequence[ControlPeriod]) -> str:

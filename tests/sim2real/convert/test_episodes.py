@@ -35,5 +35,5 @@ def rows(number: int) -> list[EpisodeStep]:
 def test_an_episode_ends_at_its_outcome(
     told: list[tuple[float, bool | None]], wanted: list[tuple[int, bool | None]]
 ):
-    found = cut_into_episodes(rows(30), told)
+    found = cut_into_episodes(iter(rows(30)), told)
     assert [(len(each.steps), each.success) for each in found] == wanted

@@ -107,6 +107,25 @@ def test_an_outcome_ends_an_episode_and_is_its_success(tmp_path: Path):
     assert terminated.nonzero()[0].tolist() == [20 - RAMP - 1]
 
 
+def test_episodes_written_one_by_one_are_the_same_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As those of a recording with images, which is larger than the memory."""
+
+    def course(flight: Flight) -> None:
+        for _ in range(3):
+            flight.run(20)
+            flight.number += 1
+            flight.now_s += 0.05
+
+    fly(tmp_path, course)
+    at_once = convert(tmp_path / "recordings", tmp_path / "a")
+    monkeypatch.setattr("robo_rl_sim2real.convert.rosbag._BATCH_BYTES", 1)
+    one_by_one = convert(tmp_path / "recordings", tmp_path / "b")
+    assert len(at_once.episodes) == 3
+    assert at_once.digest() == one_by_one.digest()
+
+
 def test_what_nobody_judged_is_what_the_user_says(tmp_path: Path):
     fly(tmp_path)
     for name, taken in (("a", False), ("b", True)):
