@@ -21,7 +21,7 @@ from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.instructions import told_sentences
-from robo_rl.stats.intervals import wilson
+from robo_rl.stats.reported import reported_rate
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.progress import Progress
 from robo_rl.train.datasets.expert_labels import ExpertLabels
@@ -58,9 +58,7 @@ def open_stage_store(
 
 def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:
     """Return the success rate of the episodes from ``after`` on, in the format of reports."""
-    total, good = len(store.episodes) - after, num_successes(store, after)
-    low, high = wilson(good, total)
-    return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
+    return reported_rate(num_successes(store, after), len(store.episodes) - after)
 
 
 def num_successes(store: ZarrStore, after: int = 0) -> int:

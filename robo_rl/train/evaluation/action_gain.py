@@ -17,7 +17,6 @@ from contextlib import closing
 from copy import deepcopy
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,7 +27,7 @@ from robo_rl.core.seeding import derive, make_generator
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.stats.across_runs import stratified_bootstrap
+from robo_rl.stats.reported import reported_mean
 
 DISPLACEMENT_RAD = 0.02
 """About 1 cm at the end effector of an arm's size."""
@@ -180,14 +179,4 @@ def _gain(change: Tensor, shift: Tensor, columns: JointColumns) -> Tensor:
 
 def _number(gains: Tensor) -> dict[str, Any] | None:
     """Return the mean of gains (n,) with its interval; None without any."""
-    if not len(gains):
-        return None
-    found = gains.double().numpy()
-    low, high = stratified_bootstrap(found, lambda x: float(np.mean(x)))
-    return {
-        "value": float(found.mean()),
-        "low": low,
-        "high": high,
-        "n": len(found),
-        "unit": "rad/rad",
-    }
+    return reported_mean(gains.numpy(), "rad/rad") if len(gains) else None

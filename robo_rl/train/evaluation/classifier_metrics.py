@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.stats.intervals import wilson
+from robo_rl.stats.reported import reported_rate
 from robo_rl.world.calibration import auroc, brier, calibration_error
 
 _RESAMPLES = 500
@@ -39,29 +39,23 @@ def row_metrics(log_odds: Sequence[Tensor], done: Sequence[Tensor]) -> dict[str,
 def episode_metrics(marked: Tensor, told: Tensor) -> dict[str, Any]:
     """Return recall, specificity, and precision if any success is predicted; (E,) bool each."""
     found = {
-        "recall": proportion(int((marked & told).sum()), int(marked.sum())),
-        "specificity": proportion(int((~marked & ~told).sum()), int((~marked).sum())),
+        "recall": reported_rate(int((marked & told).sum()), int(marked.sum())),
+        "specificity": reported_rate(int((~marked & ~told).sum()), int((~marked).sum())),
     }
     if bool(told.any()):
-        found["precision"] = proportion(int((marked & told).sum()), int(told.sum()))
+        found["precision"] = reported_rate(int((marked & told).sum()), int(told.sum()))
     return found
 
 
 def label_agreement(marked: Tensor, told: Tensor) -> dict[str, Any]:
     """Return the agreement of predicted with given labels, (E,) bool each, and the counts."""
     return {
-        "agreement": proportion(int((marked == told).sum()), len(marked)),
+        "agreement": reported_rate(int((marked == told).sum()), len(marked)),
         "both_succeeded": int((marked & told).sum()),
         "only_marked": int((marked & ~told).sum()),
         "only_labelled": int((~marked & told).sum()),
         "neither": int((~marked & ~told).sum()),
     }
-
-
-def proportion(good: int, total: int) -> dict[str, Any]:
-    """Return a fraction with Wilson's interval, in the format of reports."""
-    low, high = wilson(good, total)
-    return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
 
 
 def _measured(

@@ -13,6 +13,7 @@ from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.stateful import Stateful
+from robo_rl.data.rollout import Rollout
 from robo_rl.data.running_obs_stats import RunningObsStats
 from robo_rl.distributed.process_group import check_identical, rank_info
 from robo_rl.policy.base import DenoisingPolicy
@@ -196,28 +197,12 @@ class Loop(Stateful):
         self.policy.set_progress(spent)
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
-        if not self.algo.updates:
-            task = None if self._task is None else self._task.build()
-            text = describe_exploration(self.policy, rollout, task)
-            self.console.print(f"fine-tune: {text}", highlight=False)
+        self._show_exploration(rollout)
         updated = time.perf_counter()
-        metrics = self.algo.update(rollout)
-        if self.obs_stats is not None:
-            self.obs_stats.update({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
-        outcomes = self.collector.finish_block()
-        self.stopping.update(outcomes, self.collector.env_steps)
-        self._guard(outcomes)
-        if (
-            self.exploration_check is not None
-            and (warning := self.exploration_check.observe(outcomes)) is not None
-        ):
-            self.console.print(f"fine-tune: {warning}", highlight=False)
+        metrics, outcomes = self._learn(rollout)
         ended = time.perf_counter()
-        taught = (
-            {}
-            if self.joint_distillation is None
-            else self.joint_distillation.update(self.eval_policy, rollout)
-        )
+        student = self.joint_distillation
+        taught = {} if student is None else student.update(self.eval_policy, rollout)
         return {
             "step": self.algo.updates,
             "env_steps": self.collector.env_steps,
@@ -229,6 +214,27 @@ class Loop(Stateful):
             "update_s": ended - updated,
             **taught,
         }
+
+    def _show_exploration(self, rollout: Rollout) -> None:
+        """Print once how far exploration moves the actions."""
+        if self.algo.updates:
+            return
+        task = None if self._task is None else self._task.build()
+        text = describe_exploration(self.policy, rollout, task)
+        self.console.print(f"fine-tune: {text}", highlight=False)
+
+    def _learn(self, rollout: Rollout) -> tuple[dict[str, float], EpisodeOutcomes]:
+        """Update from a rollout; returns the algorithm's metrics and the episodes that ended."""
+        metrics = self.algo.update(rollout)
+        if self.obs_stats is not None:
+            self.obs_stats.update({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
+        outcomes = self.collector.finish_block()
+        self.stopping.update(outcomes, self.collector.env_steps)
+        self._guard(outcomes)
+        check = self.exploration_check
+        if check is not None and (warning := check.observe(outcomes)) is not None:
+            self.console.print(f"fine-tune: {warning}", highlight=False)
+        return metrics, outcomes
 
     def _confirm_stop(self) -> dict[str, float]:
         """Let episodes without exploration confirm that success suffices; see ``StoppingRule``."""

@@ -106,6 +106,11 @@ class CollapseGuard(Stateful):
         self.initial_state = copy.deepcopy(state)
         self.cell_start_state = self.best_state = self.initial_state
 
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See ``Stateful``; a guard that is not enabled keeps no state of the training."""
+        kept = (name for name in state if self.cfg.enabled or not name.endswith("_state"))
+        super().load_state_dict({name: state[name] for name in kept})
+
     def observe(self, success: Tensor, returns: Tensor, state: State) -> State | None:
         """Add finished episodes and the state that acts next.
 

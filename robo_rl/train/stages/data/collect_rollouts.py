@@ -22,7 +22,7 @@ from robo_rl.data.dataset import EXECUTED
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.stats.across_runs import stratified_bootstrap
+from robo_rl.stats.reported import reported_mean
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.episode_recorder import (
     Episodes,
@@ -174,7 +174,4 @@ def _report(store: ZarrStore, after: int, *, judged_by_success: bool) -> Report:
 def _return(store: ZarrStore, after: int) -> dict[str, Any]:
     stops = np.cumsum([record.length for record in store.episodes])
     parts = np.split(store.read(["rew"])["rew"].astype(np.float64), stops[:-1])
-    returns = np.array([part.sum() for part in parts[after:]])
-    low, high = stratified_bootstrap(returns, lambda x: float(np.mean(x)))
-    mean = float(returns.mean())
-    return {"value": mean, "low": low, "high": high, "n": len(returns), "unit": "reward"}
+    return reported_mean([part.sum() for part in parts[after:]], "reward")

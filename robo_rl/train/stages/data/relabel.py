@@ -23,13 +23,14 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.relabel import relabel
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.stats.reported import reported_rate
 from robo_rl.train.checkpoint.classifiers import load_success
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.policies import weights_digest
 from robo_rl.train.checkpoint.progress import Progress
 from robo_rl.train.datasets.checks import check_obs_recorded
 from robo_rl.train.datasets.labelled_episodes import map_episodes
-from robo_rl.train.evaluation.classifier_metrics import label_agreement, proportion
+from robo_rl.train.evaluation.classifier_metrics import label_agreement
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.world.success import SuccessClassifier, classifier_meta
@@ -131,7 +132,7 @@ def _report(old: ZarrStore, store: ZarrStore) -> Report:
     marked, told = (torch.tensor([e.success for e in each.episodes]) for each in (old, store))
     good, total = int(told.sum()), len(told)
     numbers = {
-        "labelled": proportion(good, total),
+        "labelled": reported_rate(good, total),
         **_agreement(old, store, marked, told),
         "rows_dropped": old.num_rows - store.num_rows,
         "rows": store.num_rows,

@@ -235,3 +235,17 @@ def test_it_continues_from_its_state():
     ends = [play(g, np.random.default_rng(7), rates[45:], start=45) for g in (one, two)]
     assert ends[0] == ends[1] is not None
     assert value(one.best_state) == value(two.best_state)
+
+
+def test_a_guard_that_is_off_keeps_no_copy_and_loads_the_states_of_one_that_did():
+    on, off = (
+        CollapseGuard(CollapseGuard.Config()),
+        CollapseGuard(CollapseGuard.Config(enabled=False)),
+    )
+    state = {"weights": torch.ones(3)}
+    for guard in (on, off):
+        guard.begin(state)
+    assert off.initial_state is off.best_state is None
+    assert list(off.candidates(state)) == ["last"]
+    off.load_state_dict(on.state_dict())
+    assert off.best_state is None

@@ -1,0 +1,24 @@
+"""Measurements in the format of reports: value, 95 % interval, number of samples, unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from robo_rl.stats.across_runs import stratified_bootstrap
+from robo_rl.stats.intervals import wilson
+
+
+def reported_rate(good: int, total: int) -> dict[str, Any]:
+    """Return a fraction with Wilson's interval."""
+    low, high = wilson(good, total)
+    return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
+
+
+def reported_mean(values: ArrayLike, unit: str) -> dict[str, Any]:
+    """Return the mean of values (N,) with a bootstrap interval."""
+    table = np.asarray(values, dtype=np.float64)
+    low, high = stratified_bootstrap(table, lambda x: float(np.mean(x)))
+    return {"value": float(table.mean()), "low": low, "high": high, "n": len(table), "unit": unit}
