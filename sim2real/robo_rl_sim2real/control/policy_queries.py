@@ -52,6 +52,7 @@ class PolicyQueries:
     def restart(self) -> None:
         """Discard all chunks, and the answers to earlier requests."""
         self.chunks.clear()
+        self._arrived = None
         self._epoch += 1
 
     def request(self, seen: PolicyInput, tick: int, *, executes: bool, wanted: bool = True) -> None:
