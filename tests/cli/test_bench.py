@@ -224,7 +224,7 @@ def test_a_summary_is_of_what_is_kept_alone(here: Path, capsys):
     assert main(["bench", "tiny", "--summary", "--json", "all.json", *FILTERS[:4]]) == 0
     out = capsys.readouterr().out
     assert rows(out, "near  sde")[0][:6] == ["near", "sde", "1", "50.0 %", "90.0 %", "–"]
-    assert "missing, 2: near default 1; near sde 1" in out
+    assert "missing, 2: near: default, sde (seed 1)" in out
     numbers = json.loads((here / "all.json").read_text())
     assert numbers["default"]["success"] == 0.9
     assert numbers["default"]["one_step"] == 0.8

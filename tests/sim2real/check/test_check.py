@@ -171,7 +171,7 @@ FAULTS = [
     (latched, COMMANDS, Severity.FAILED, "hears nothing from a volatile writer"),
     (change(estop=True), "/estop", Severity.FAILED, "is pressed"),
     (change(estop=False, estop_qos=Qos(reliable=False)), "/estop", Severity.FAILED, "best-effort"),
-    (change(fields={"estop_timeout_s": 0.5}), "/estop", Severity.FAILED, "nothing came"),
+    (change(fields={"estop_timeout_s": 0.5}), "/estop", Severity.FAILED, "no message came"),
     (change(late_s=0.04), "clock", Severity.WARNING, "wakes at most 40.0 ms late"),
     (simulated_time, "/clock", Severity.WARNING, "simulated time"),
     (change(shape=(48, 64)), f"{CAMERA} picture", Severity.FAILED, r"crop: [0, 8, 48, 48]"),

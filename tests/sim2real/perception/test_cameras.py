@@ -89,7 +89,7 @@ def test_a_picture_that_does_not_fit_is_an_error_that_names_the_item(change, ima
 
 def test_a_camera_with_the_field_of_view_of_training_is_heard_and_another_is_not():
     seeing = eye(camera_info="/front_camera/camera_info")
-    with pytest.raises(SpecError, match="/front_camera/camera_info: calibration: nothing was"):
+    with pytest.raises(SpecError, match="/front_camera/camera_info: calibration: no message yet"):
         seeing.process(shown())
     seeing.on_camera_info(info(45.0))
     assert seeing.process(shown()).fields

@@ -103,7 +103,7 @@ def test_a_stage_that_was_refused_does_not_stand_in_the_way(runner: Runner, tmp_
 
 def test_a_stage_without_its_run_cannot_be_evaluated(runner: Runner, out: Path, tmp_path: Path):
     shutil.copytree(out / "tiny" / "01-bc", tmp_path / "copy")
-    check_error(runner.run("eval", tmp_path / "copy"), "config.yaml is not beside it")
+    check_error(runner.run("eval", tmp_path / "copy"), "config.yaml of the run is missing")
 
 
 def test_a_failed_gate(runner: Runner, tmp_path: Path):

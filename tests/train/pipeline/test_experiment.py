@@ -66,7 +66,7 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
             {"policy": {**POLICY, "finetune_steps": 1}, **online(algo={"ratio": "cfm"})},
             "stages.online: ratio 'cfm' trains the whole chain",
         ),
-        ({"policy": LOUD, **online(algo="td3")}, "stages.online: algorithm 'td3' climbs"),
+        ({"policy": LOUD, **online(algo="td3")}, "stages.online: algorithm 'td3' needs a"),
         (
             {"policy": {**POLICY, "name": "tokens", "num_steps": 28}, **online(algo="td3")},
             "stages.online: a critic's gradient does not reach",

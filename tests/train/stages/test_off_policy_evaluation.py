@@ -127,7 +127,7 @@ def test_a_world_that_nobody_asks_is_not_to_be_set():
 def test_an_estimator_is_named_once_and_known():
     with pytest.raises(ValueError, match="dr twice"):
         OpeConfig.model_validate({"estimators": ["dr", {"name": "dr", "steps": 5}]})
-    with pytest.raises(ValueError, match="expected at least one, found none"):
+    with pytest.raises(ValueError, match="name at least one estimator"):
         OpeConfig.model_validate({"estimators": []})
     with pytest.raises(ConfigError, match="unknown estimator 'fqee'; did you mean 'fqe'") as error:
         validate({"estimators": ["fqee"]}, OpeConfig)
