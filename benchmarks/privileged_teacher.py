@@ -3,8 +3,8 @@
 ``clone`` is cloned from demonstrations with images (``coloured_table``). ``teacher`` is cloned
 from the same demonstrations without images (``coloured_table_states``) and fine-tuned by PPO.
 ``student`` is the clone after on-policy distillation (stage ``opd``): it acts from images, and the
-teacher says at each visited state how its denoising steps should go. The benchmark reports success,
-env steps and time beside those of PPO on images, which the suite ``vla`` has.
+teacher gives the target of the denoising steps at each visited state. The benchmark reports
+success, env steps and time. The suite ``vla`` has those of PPO on images.
 
     python benchmarks/privileged_teacher.py [--json FILE] [--seeds 1 2 3]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +128,7 @@ class _Reader:
 
 def _scalar(node: yaml.ScalarNode, origin: str) -> Any:
     kind, text = node.tag.removeprefix(_TAG), str(node.value)
-    try:
+    with suppress(ValueError):
         if kind == "str":
             text.encode()  # a lone surrogate is no valid text
             return text
@@ -139,8 +140,6 @@ def _scalar(node: yaml.ScalarNode, origin: str) -> Any:
             return None
         if kind == "bool" and _BOOL.match(text):
             return text.lower() == "true"
-    except ValueError:
-        pass
     known = kind in ("str", "int", "float", "null", "bool")
     problem = f"not a valid {kind}" if known else f"YAML tag '{node.tag}' is refused"
     raise ConfigError(problem, where=origin, found=_brief(node))

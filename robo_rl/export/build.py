@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -108,22 +108,13 @@ def build_bundle(
             Nothing is written.
     """
     files = _graphs(policy, inpaint=inpaint, split=split)
-    proofs, graphs = dict[str, ActGap](), dict[str, QueryLatency]()
-    alone = dict[str, QueryLatency]()  # asked at a rate of its own
     session = PolicySession(files[MODEL_FILE], contract)
-    proofs[GRAPH] = numeric_parity(policy, session, obs, generator)
+    parity = numeric_parity(policy, session, obs, generator)
     closed = closed_loop_parity(*closed_loop(session), *policy_score)
-    graphs[GRAPH] = session_latency(session, obs, calls=latency_calls)
+    own = session_latency(session, obs, calls=latency_calls)
     eager = policy_latency(policy, obs, calls=latency_calls)
-    if inpaint:
-        with_plan = PolicySession(files[INPAINT_FILE], contract, inpaint=True)
-        proofs[INPAINTING] = inpaint_parity(policy, with_plan, obs, generator)
-        graphs[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
-    if split:
-        both = SplitSession(files[PREFIX_FILE], files[EXPERT_FILE], contract)
-        proofs[SPLIT] = numeric_parity(policy, both, obs, generator)
-        times = split_latency(both, obs, calls=latency_calls)
-        graphs[EXPERT], alone[PREFIX] = times.expert, times.prefix
+    more = _further_graphs(policy, files, contract, obs, generator, latency_calls)
+    proofs, graphs = {GRAPH: parity, **more.proofs}, {GRAPH: own, **more.latency}
     gate = _judge(proofs, closed, graphs, contract)
     manifest = Manifest(
         schema_version=_schema_version(contract, evidence, inpaint=inpaint, split=split),
@@ -135,13 +126,46 @@ def build_bundle(
         evaluation=dict(evidence.evaluation),
         numeric=proofs[GRAPH].record,
         closed_loop=closed,
-        latency={**evidence.latency, **graphs, **alone, POLICY: eager},
+        latency={**evidence.latency, **graphs, **more.refresh, POLICY: eager},
         versions=versions(),
         inpainting=proofs[INPAINTING].record if inpaint else None,
         split=proofs[SPLIT].record if split else None,
         world=dict(evidence.world),
     )
     return Bundle.write(path, manifest, {**files, **evidence.files})
+
+
+class _FurtherGraphs(NamedTuple):
+    """Proofs and latencies of the graphs beside the policy's own, by name.
+
+    ``refresh`` is the latency of the prefix, which runs at a rate of its own.
+    """
+
+    proofs: dict[str, ActGap]
+    latency: dict[str, QueryLatency]
+    refresh: dict[str, QueryLatency]
+
+
+def _further_graphs(
+    policy: Any,
+    files: Mapping[str, bytes],
+    contract: Contract,
+    obs: Mapping[str, Tensor],
+    generator: torch.Generator,
+    calls: int,
+) -> _FurtherGraphs:
+    """Check and time the graphs among the files: the inpainting one, and prefix and expert."""
+    found = _FurtherGraphs({}, {}, {})
+    if INPAINT_FILE in files:
+        with_plan = PolicySession(files[INPAINT_FILE], contract, inpaint=True)
+        found.proofs[INPAINTING] = inpaint_parity(policy, with_plan, obs, generator)
+        found.latency[INPAINTING] = session_latency(with_plan, obs, calls=calls)
+    if PREFIX_FILE in files:
+        both = SplitSession(files[PREFIX_FILE], files[EXPERT_FILE], contract)
+        found.proofs[SPLIT] = numeric_parity(policy, both, obs, generator)
+        times = split_latency(both, obs, calls=calls)
+        found.latency[EXPERT], found.refresh[PREFIX] = times.expert, times.prefix
+    return found
 
 
 def _schema_version(

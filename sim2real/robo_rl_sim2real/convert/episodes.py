@@ -74,10 +74,9 @@ def cut_into_episodes(
     """
     tells_starts = any(success is None for _, success in told)
     pieces = _unbroken(found, [at_s for at_s, _ in told])
-    for piece, following in pairwise(chain(pieces, [None])):
-        assert piece is not None
+    for piece, following in pairwise(chain(pieces, [[]])):
         start_s = piece[0].moment.at_s
-        ends_s = np.inf if following is None else following[0].moment.at_s
+        ends_s = following[0].moment.at_s if following else np.inf
         begun = [success for at_s, success in told if at_s <= start_s]
         after = [success for at_s, success in told if start_s < at_s <= ends_s]
         if tells_starts and begun and begun[-1] is not None:

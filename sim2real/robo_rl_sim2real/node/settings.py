@@ -175,22 +175,28 @@ def build_runtime(
     shown = make_preprocessors(observer.specs, observer.sources, robot, settings.cameras)
     heard = {**observer.topics, **observer.text_topics, **teleop.topics}
     readings = _readings(heard, measured.topics)
-    wiring = Wiring(
-        {**readings, **_calibrations(shown)},
-        ways,
-        shown,
-    )
+    wiring = Wiring({**readings, **_calibrations(shown)}, ways, shown)
     _check_age(settings, contract)
     _check_overlap(settings.chunks, contract)
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
-    chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     check_computable(safety.limits)
-    prefix = None  # it and the policy last, because they may start a thread
-    if settings.prefix is not None and encode is not None:
-        prefix = PrefixRefresher(encode, settings.prefix, now_s)
-    policy = PolicyQueries(_PLANNERS[settings.inference](query, now_s), chunks, prefix)
+    policy = _policy(settings, contract, query, encode, now_s)  # last, as it may start threads
     parts = RuntimeParts(observer, policy, safety, life, teleop, witness)
     return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
+
+
+def _policy(
+    settings: DeploySettings,
+    contract: Contract,
+    query: Query,
+    encode: Encode | None,
+    now_s: Callable[[], float],
+) -> PolicyQueries:
+    prefix = None
+    if settings.prefix is not None and encode is not None:
+        prefix = PrefixRefresher(encode, settings.prefix, now_s)
+    chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
+    return PolicyQueries(_PLANNERS[settings.inference](query, now_s), chunks, prefix)
 
 
 _PLANNERS: dict[str, Callable[[Query, Callable[[], float]], InferenceRunner]] = {
