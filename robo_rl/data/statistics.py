@@ -64,6 +64,15 @@ class Stats(NamedTuple):
     digest: str
     relative_to: str = ""
 
+    def completed(self, obs: Mapping[str, Tensor]) -> Stats:
+        """Return statistics also of the other vectors among observations, (N, *row shape) each."""
+        other = {
+            f"obs.{name}": key_stats(rows, ())
+            for name, rows in obs.items()
+            if rows.is_floating_point() and f"obs.{name}" not in self.keys
+        }
+        return self._replace(keys={**self.keys, **other})
+
     def widened(self, obs: Mapping[str, Tensor]) -> Stats:
         """Return ranges that also span these observations, name → (N, *row shape)."""
         seen = {f"obs.{name}": rows for name, rows in obs.items()}

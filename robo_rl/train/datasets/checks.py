@@ -14,15 +14,16 @@ from robo_rl.train.datasets.spec_checks import demand_same_arrays
 
 
 def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:
-    """Check that the policy's observations and actions equal those of the data.
+    """Check that the data have the actions and all observations of the policy's env.
 
     Raises:
         DataError: Some differ; the message names them.
     """
     ours = {"act": policy.act_spec, **policy.env_spec.items}
-    theirs = {"act": store.act_spec, **store.obs_spec.items}
+    items = {name: spec for name, spec in store.obs_spec.items.items() if name in ours}
     hint = "take a dataset of the same robot and task, or a policy of this one"
-    demand_same_arrays(store.path, ours, theirs, "the policy reads and says", hint)
+    theirs = {"act": store.act_spec, **items}
+    demand_same_arrays(store.path, ours, theirs, "the env of the policy has", hint)
 
 
 def check_obs_recorded(store: ZarrStore, obs_spec: ObsSpec) -> None:

@@ -12,6 +12,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import dataset_transitions
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.datasets.checks import check_policy_specs
 from robo_rl.train.pipeline.stage import Context
 
 _PART_BYTES = 256 << 20
@@ -36,6 +37,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
     if not algo.takes_demonstrations:
         return
     store, sizes = context.dataset(), (policy.obs_horizon, policy.horizon)
+    check_policy_specs(store, policy)
     for among in _parts(store):
         data = WindowDataset(store, *sizes, among=among, device=policy.device)
         algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
@@ -45,9 +47,15 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
 def policy_transitions(
     data: WindowDataset, policy: DenoisingPolicy, gamma: float
 ) -> dict[str, Tensor]:
-    """Return a dataset as decisions with the policy's chunks and normaliser."""
+    """Return a dataset as decisions with the policy's chunks, normaliser and observations."""
     executed = policy.exec_horizon
-    return dataset_transitions(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
+    found = dataset_transitions(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
+    read = {f"obs.{name}" for name in policy.env_spec.items}
+    return {
+        name: column
+        for name, column in found.items()
+        if name in read or not name.startswith("obs.")
+    }
 
 
 def _parts(store: ZarrStore) -> list[set[int] | None]:

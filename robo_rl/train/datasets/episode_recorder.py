@@ -18,7 +18,7 @@ from torch import Tensor
 
 from robo_rl.api.env import Step, VecEnv
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.dataset import EXECUTED
+from robo_rl.data.dataset import EXECUTED, INTERVENTION
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.instructions import told_sentences
 from robo_rl.stats.reported import reported_rate
@@ -54,6 +54,22 @@ def open_stage_store(
         return earlier.copy(path)
     meta = {"world": context.experiment.world(), **made_by}
     return ZarrStore.create(path, env.obs_spec, env.act_spec, meta, columns=columns)
+
+
+def fit_to_store(episodes: Episodes, store: ZarrStore) -> Episodes:
+    """Return a policy's episodes with the observations and columns of a store.
+
+    Executed actions are also the labels where no others are, and no human intervened.
+    """
+    names, columns = store.obs_spec.items, store.schema.columns
+
+    def fitted(episode: dict[str, Any]) -> dict[str, Any]:
+        act = episode["act"]
+        known = {EXECUTED: act, INTERVENTION: np.zeros(len(act), bool)}
+        further = {name: known[name] for name in columns if name in known}
+        return {**further, **episode, "obs": {name: episode["obs"][name] for name in names}}
+
+    return [fitted(each) for each in episodes]
 
 
 def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from robo_rl.api.env import VecEnv
@@ -12,7 +12,10 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.pipeline.world_digest import describe_changes, world_of
 
-_HINT = "it is of another task, robot or env: set those of the experiment to what it was made with"
+_HINT = (
+    "it is of another task, robot or env: set those of the experiment to what it was made with;"
+    " a dataset may lack what policy.sees does not name"
+)
 
 
 SHOWN = 2
@@ -37,7 +40,13 @@ def world_changes(world: Mapping[str, str], context: Context) -> dict[str, str]:
     return {"world_changes": found}
 
 
-def check_same_specs(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:
+def check_same_specs(
+    where: Path,
+    obs_spec: ObsSpec,
+    act_spec: ActSpec,
+    env: VecEnv,
+    needed: Collection[str] | None = None,
+) -> None:
     """Check that observations and actions match those of the env.
 
     Args:
@@ -45,11 +54,14 @@ def check_same_specs(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: Vec
         obs_spec: Its observations; observations that the env lacks are allowed.
         act_spec: Its actions.
         env: Env in which it is to be used.
+        needed: Observations of the env that may not be missing; None for all.
 
     Raises:
         DataError: Some differ or are missing.
     """
-    ours: dict[str, TensorSpec] = {"act": env.act_spec, **env.obs_spec.items}
+    items = env.obs_spec.items
+    wanted = [name for name in items if needed is None or name in needed or name in obs_spec.items]
+    ours: dict[str, TensorSpec] = {"act": env.act_spec, **{name: items[name] for name in wanted}}
     theirs = {name: spec for name, spec in obs_spec.items.items() if name in ours}
     demand_same_arrays(where, ours, {**theirs, "act": act_spec}, "the env has", _HINT)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,18 +11,19 @@ from torch import Tensor
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import OmitsDefaults
 from robo_rl.config.registry import Component
-from robo_rl.core.seeding import derive, make_generator, seeded_initialization
+from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.statistics import Stats
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
 from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.datasets.checks import warn_limit_violations
+from robo_rl.train.datasets.start_states import observations_and_starts, stats_with_starts
 from robo_rl.train.evaluation.action_gain import policy_gain
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
@@ -51,7 +51,9 @@ class CloneBehaviour(Stage):
 
         ``num_reset_samples`` widens the normalisation range of observations by that many start
         states. These need no demonstration. A few demonstrations show few object poses, and other
-        poses would lie far outside the normalised range.
+        poses would lie far outside the normalised range. Start states also give the ranges of
+        observations that the data lack, such as poses of objects in recordings of a robot. The
+        policy does not see these, but a critic may.
 
         ``normalization`` maps an array (``obs.<name>``, ``act``) to its normalisation: ``min_max``,
         the default, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
@@ -139,24 +141,15 @@ class CloneBehaviour(Stage):
         """
         store = context.dataset()
         component = context.experiment.policy
-        read = component.cls.check_obs(component.cfg, store.obs_spec)  # before the data is read
-        data = WindowDataset(
-            store,
-            obs_horizon=component.cfg.obs_horizon,
-            horizon=component.cfg.horizon,
-            only_success=self.cfg.only_success,
-            images=component.cfg.sees or None,
-            frames=context.directory / "frames",
-            device=context.device,
-        )
+        obs_spec, starts = observations_and_starts(context, store, self.cfg.num_reset_samples)
+        read = component.cls.check_obs(component.cfg, obs_spec)  # before the data is read
+        data = self._data(context, store, read)
         outside = warn_limit_violations(store)
-        normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
-        first = first_weights(self.cfg.pretrained) if self.cfg.pretrained else None
-        if first is not None and self.cfg.pretrained_statistics:
-            normalizer = first.normalizer(normalizer, read, store.act_spec)
-        policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
-        if first is not None:
-            first.load_into(policy)
+        stats = stats_with_starts(
+            data, component.cfg.relative_to, starts, widen=bool(self.cfg.num_reset_samples)
+        )
+        normalizer = Normalizer.from_stats(stats, self.cfg.normalization)
+        policy = self._first_policy(context, obs_spec, store.act_spec, normalizer)
         trainer = SupervisedTrainer(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module
@@ -175,6 +168,32 @@ class CloneBehaviour(Stage):
         )
         return self.evaluate(context, report)
 
+    def _data(self, context: Context, store: ZarrStore, read: ObsSpec) -> WindowDataset:
+        policy = context.experiment.policy.cfg
+        return WindowDataset(
+            store,
+            obs_horizon=policy.obs_horizon,
+            horizon=policy.horizon,
+            only_success=self.cfg.only_success,
+            images=tuple(read.items),
+            frames=context.directory / "frames",
+            device=context.device,
+        )
+
+    def _first_policy(
+        self, context: Context, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
+    ) -> DenoisingPolicy:
+        """Return the policy with its first weights: random or pretrained ones."""
+        if not self.cfg.pretrained:
+            return _untrained(context, obs_spec, act_spec, normalizer)
+        first, policy = first_weights(self.cfg.pretrained), context.experiment.policy
+        if self.cfg.pretrained_statistics:
+            read = policy.cls.check_obs(policy.cfg, obs_spec)
+            normalizer = first.normalizer(normalizer, read, act_spec)
+        made = _untrained(context, obs_spec, act_spec, normalizer)
+        first.load_into(made)
+        return made
+
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``."""
         policy = load_policy(context.directory / report.artifacts["policy"], context.device)
@@ -183,14 +202,6 @@ class CloneBehaviour(Stage):
         untrained = _untrained(context, policy.env_spec, policy.act_spec, policy.normalizer)
         report.gate = learnt_gate(context, result, untrained)
         return report
-
-    def _stats(self, data: WindowDataset, context: Context) -> Stats:
-        """Return the statistics of the data, widened by start states if requested."""
-        stats = data.stats(context.experiment.policy.cfg.relative_to)
-        if not self.cfg.num_reset_samples:
-            return stats
-        with closing(context.experiment.make_env(self.cfg.num_reset_samples)) as env:
-            return stats.widened(env.reset(derive("starts", context.seed)))
 
     def _train(
         self, directory: Path, trainer: SupervisedTrainer, data: WindowDataset, seed: int

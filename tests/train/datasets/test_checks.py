@@ -65,7 +65,7 @@ def test_other_actions_are_refused_by_what_is_other_about_them(
     tmp_path: Path, act: dict[str, Any], told: str
 ):
     store = stored(tmp_path / "data.zarr")
-    with pytest.raises(DataError, match="holds other arrays than the policy reads and says: act"):
+    with pytest.raises(DataError, match="holds other arrays than the env of the policy has: act"):
         check_policy_specs(store, policy(act=ACT.model_copy(update=act)))
     with pytest.raises(DataError, match=told):
         check_policy_specs(store, policy(act=ACT.model_copy(update=act)))

@@ -18,6 +18,7 @@ from robo_rl.config.models import ConfigTree
 from robo_rl.core.errors import DataError, Notice, RoboRlError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.rollout import Rollout
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.spec_checks import check_same_specs
 from robo_rl.train.pipeline.run import run_experiment
@@ -71,6 +72,39 @@ def test_the_whole_road(tmp_path: Path, opengl):
     obs = {name: np.zeros((1, 1, *spec.shape), spec.dtype) for name, spec in items.items()}
     chunk = bundle.session().act(obs, np.random.default_rng(0))
     assert np.isfinite(chunk).all()
+
+
+def test_recordings_without_poses_of_objects_train_a_policy_that_sees_none(tmp_path, opengl):
+    blind = ["joint_pos", "front_rgb"]
+    collect = {"collect": STAGES["collect"]}
+    run_experiment(seeing(collect, sees=blind), [], tmp_path)
+    whole = ZarrStore.open(tmp_path / "tiny/00-collect/data.zarr")
+    spec = whole.obs_spec.select(blind, "obs")
+    robot = ZarrStore.create(tmp_path / "robot.zarr", spec, whole.act_spec, {})
+    keys = [*(f"obs.{name}" for name in blind), "act", "rew", "terminated", "truncated"]
+    for each in whole.episodes:
+        rows = whole.read(keys, [each])
+        obs = {name: rows.pop(f"obs.{name}") for name in blind}
+        robot.append({"obs": obs, **rows, "success": bool(each.success)})
+    stages = {
+        "dataset": {"path": str(robot.path)},
+        "bc": {"steps": 5, "batch": 16},
+        "record": {"episodes": 2, "num_envs": 2, "append": True},
+        "online": STAGES["online"],
+    }
+    run_experiment(seeing(stages, sees=blind), [], tmp_path / "again")
+    folder = tmp_path / "again/tiny"
+    both = ZarrStore.open(folder / "02-record/data.zarr")
+    assert len(both.episodes) == len(whole.episodes) + 2
+    assert set(both.obs_spec.items) == set(blind)
+    tuned = load_policy(folder / "03-online/policy")
+    assert set(tuned.obs_spec.items) == set(blind)
+    assert set(tuned.env_spec.items) == set(whole.obs_spec.items)
+    starts = tuned.normalizer.affine("obs.goal_pos")
+    assert bool((starts.scale != 1.0).any())
+    offline = {name: stages[name] for name in ("dataset", "bc")} | {"offline": {}}
+    with pytest.raises(DataError, match=r"than the env of the policy has: .*goal_pos"):
+        run_experiment(seeing(offline, sees=blind), [], tmp_path / "offline")
 
 
 def _online(**fields: Any) -> dict[str, Any]:

@@ -27,11 +27,13 @@ from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.episode_recorder import (
     Episodes,
     RecordedEnv,
+    fit_to_store,
     open_stage_store,
     record_waves,
     success_share,
 )
 from robo_rl.train.datasets.expert_labels import ExpertLabels, executed_column
+from robo_rl.train.datasets.spec_checks import check_same_specs
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
@@ -80,36 +82,30 @@ class CollectRollouts(Stage):
 
         Raises:
             DataError: A whole wave has no episode of at least ``min_return``, or the newest dataset
-                has no column for executed actions beside labels.
+                has other observations or actions, or no column for executed actions beside labels.
             PluginError: The env brings no expert for labels.
         """
         policy = load_policy(context.artifact("policy"))
         earlier = context.dataset() if self.cfg.append else None
         after = 0 if earlier is None else len(earlier.episodes)
-        self._demand_column(earlier)
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
+            self._check_earlier(earlier, policy, env)
             columns = executed_column(env) if self.cfg.labels == "expert" else {}
             said = {"record": self.cfg.model_dump()}
             store = open_stage_store(context, env, earlier, columns, **said)
-            labelled = EXECUTED in store.schema.columns
             record_waves(
                 store,
                 self.cfg.episodes,
-                lambda wave: self._wave(env, policy, context.seed, wave, labelled=labelled),
+                lambda wave: fit_to_store(self._wave(env, policy, context.seed, wave), store),
                 after=after,
             )
         by_success = context.experiment.eval.measure == "success"
         return _report(store, after, judged_by_success=by_success)
 
     @torch.no_grad()
-    def _wave(
-        self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int, *, labelled: bool
-    ) -> Episodes:
-        """Return the first episode of every env, without those below ``min_return``.
-
-        In a dataset with labels, the policy's executed actions are also its labels.
-        """
+    def _wave(self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int) -> Episodes:
+        """Return the first episode of every env, without those below ``min_return``."""
         seed = derive("record", run_seed, wave)
         generator = make_generator("record-noise", run_seed, wave)
         by_expert = self.cfg.labels == "expert"
@@ -122,8 +118,6 @@ class CollectRollouts(Stage):
         while recorded.recorder.running.any():
             obs = chunks.step(self._act(policy, obs, generator)).obs
         found = recorded.recorder.episodes(seed, wave)
-        if labelled and not by_expert:
-            found = [{**each, EXECUTED: each["act"]} for each in found]
         good = [each for each in found if self._is_good(each["rew"])]
         if not good:
             raise DataError(
@@ -141,11 +135,15 @@ class CollectRollouts(Stage):
             return policy.act(obs, generator)
         return policy.to_env(obs, policy.sample(obs, generator).act)
 
-    def _demand_column(self, earlier: ZarrStore | None) -> None:
-        """Refuse a dataset that cannot hold labels, before it is copied."""
-        if self.cfg.labels == "executed" or earlier is None:
+    def _check_earlier(
+        self, earlier: ZarrStore | None, policy: DenoisingPolicy, env: VecEnv
+    ) -> None:
+        """Refuse a dataset of other arrays, or one that cannot hold labels, before it is copied."""
+        if earlier is None:
             return
-        if EXECUTED not in earlier.schema.columns:
+        sees = policy.cfg.sees or None
+        check_same_specs(earlier.path, earlier.obs_spec, earlier.act_spec, env, sees)
+        if self.cfg.labels == "expert" and EXECUTED not in earlier.schema.columns:
             raise DataError(
                 "has no column for executed actions beside labels",
                 where=earlier.path,

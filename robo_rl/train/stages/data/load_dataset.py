@@ -19,6 +19,9 @@ from robo_rl.train.pipeline.world_digest import read_world
 class LoadDataset(Stage):
     """Passes a dataset to later stages, if it fits the experiment's env.
 
+    If ``policy.sees`` names items, the dataset may lack the others, such as poses that a real robot
+    does not measure.
+
     Args:
         cfg: See ``Config``.
     """
@@ -35,7 +38,7 @@ class LoadDataset(Stage):
         path: str
         labelled: bool = True
 
-    reads: ClassVar = ("task", "env")
+    reads: ClassVar = ("task", "env", "policy")
     makes: ClassVar = ("dataset",)
 
     def __init__(self, cfg: Config) -> None:
@@ -52,8 +55,9 @@ class LoadDataset(Stage):
             hint = "say in `path` of the stage where one is, or make one: `robo-rl collect`"
             raise DataError("there is no dataset", where=path, hint=hint)
         store = ZarrStore.open(path)
+        sees = context.experiment.policy.cfg.sees
         with closing(context.experiment.make_env(1)) as env:
-            check_same_specs(store.path, store.obs_spec, store.act_spec, env)
+            check_same_specs(store.path, store.obs_spec, store.act_spec, env, sees or None)
         outside = warn_limit_violations(store)
         good, total = sum(record.success for record in store.episodes), len(store.episodes)
         return Report(

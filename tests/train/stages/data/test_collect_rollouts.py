@@ -16,7 +16,7 @@ from robo_rl.api.task import Demonstration
 from robo_rl.config.registry import component
 from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.data.dataset import EXECUTED
+from robo_rl.data.dataset import EXECUTED, INTERVENTION
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import save_policy
@@ -181,6 +181,27 @@ def test_onto_a_dataset_with_labels_its_own_actions_are_both(policy: Path, tmp_p
     own = len(rows["act"])
     np.testing.assert_array_equal(found["executed"][own:], found["act"][own:])
     assert (found["executed"][:own] != found["act"][:own]).all()
+
+
+def test_onto_recordings_of_a_robot_no_human_intervenes_and_other_arrays_are_refused(
+    policy: Path, tmp_path: Path
+):
+    for name, act in (("robot", ACT), ("other", ACT.model_copy(update={"unit": "deg"}))):
+        columns = {INTERVENTION: TensorSpec(shape=(), dtype="bool")}
+        recorded = ZarrStore.create(tmp_path / name / "data.zarr", OBS, act, {}, columns=columns)
+        ends = np.array([False, True])
+        rows = {"act": np.zeros((2, 1), np.float32), "rew": np.zeros(2, np.float32)}
+        rows |= {"terminated": ends, "truncated": ~ends & ends, INTERVENTION: ~ends}
+        recorded.append({"obs": {"pos": np.zeros((2, 1), np.float32)}, **rows, "success": True})
+    dataset = Report("dataset", artifacts={"dataset": "data.zarr"})
+    both = tmp_path / "both"
+    record(policy, both, earlier=(tmp_path / "robot", dataset), episodes=3, append=True)
+    found = ZarrStore.open(both / "data.zarr").read([INTERVENTION])[INTERVENTION]
+    assert found[0]
+    assert not found[1:].any()
+    with pytest.raises(DataError, match="other arrays than the env has: act"):
+        record(policy, tmp_path / "no", earlier=(tmp_path / "other", dataset), append=True)
+    assert not (tmp_path / "no").exists()
 
 
 def test_bad_episodes_make_room_for_others(policy: Path, tmp_path: Path):

@@ -15,9 +15,11 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.stages.data.load_dataset import LoadDataset
 
 
-def context(act_spec: ActSpec = ACT, obs_spec: ObsSpec = OBS) -> Any:
+def context(act_spec: ActSpec = ACT, obs_spec: ObsSpec = OBS, sees: tuple[str, ...] = ()) -> Any:
     env = SimpleNamespace(obs_spec=obs_spec, act_spec=act_spec, close=lambda: None)
-    return cast(Any, SimpleNamespace(experiment=SimpleNamespace(make_env=lambda num: env)))
+    policy = SimpleNamespace(cfg=SimpleNamespace(sees=sees))
+    experiment = SimpleNamespace(make_env=lambda num: env, policy=policy)
+    return cast(Any, SimpleNamespace(experiment=experiment))
 
 
 @pytest.mark.parametrize(("episodes", "passed"), [(1, True), (0, False)])
@@ -67,8 +69,23 @@ def test_another_world_is_refused(tmp_path: Path):
 def test_an_observation_that_it_does_not_have_is_said_to_be_missing(tmp_path: Path):
     store = make_store(tmp_path / "data.zarr")
     more = ObsSpec(items={**OBS.items, "goal": TensorSpec(shape=(3,))})
-    with pytest.raises(DataError, match=r"the env has: goal; .*goal is not there; .*another task"):
-        LoadDataset(LoadDataset.Config(path=str(store.path))).run(context(obs_spec=more))
+    stage = LoadDataset(LoadDataset.Config(path=str(store.path)))
+    for sees in ((), ("joint_pos", "goal")):
+        with pytest.raises(
+            DataError, match=r"the env has: goal; .*goal is not there; .*another task"
+        ):
+            stage.run(context(obs_spec=more, sees=sees))
+
+
+def test_what_the_policy_does_not_see_may_be_missing_but_not_differ(tmp_path: Path):
+    store = make_store(tmp_path / "data.zarr")
+    store.append(make_episode(0))
+    stage = LoadDataset(LoadDataset.Config(path=str(store.path)))
+    more = ObsSpec(items={**OBS.items, "goal": TensorSpec(shape=(3,))})
+    assert stage.run(context(obs_spec=more, sees=("joint_pos",))).status == "passed"
+    other = ObsSpec(items={**OBS.items, "image": TensorSpec(shape=(4, 4, 3), dtype="uint8")})
+    with pytest.raises(DataError, match="the env has: image"):
+        stage.run(context(obs_spec=other, sees=("joint_pos",)))
 
 
 def test_where_there_is_none_it_says_so_and_how_to_make_one(tmp_path: Path):
