@@ -25,6 +25,9 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, start_value
 
+MIN_STEP_SHARE = 1 / 3
+"""Least unit of an element's std, as a share of the median over the elements."""
+
 StdUnit = Literal["range", "step"]
 """Unit of a std: half the action's normalised range, or what one control step moves."""
 
@@ -38,7 +41,8 @@ class StdBounds(Scheduled):
     """Largest standard deviation of a stochastic step, in the same units; null is no bound."""
     std_unit: StdUnit = "range"
     """Unit of the bounds: ``range`` (normalised action units), or ``step`` (typical change of each
-    action element in one control step of the data; equals ``range`` for delta actions)."""
+    action element in one control step of the data, at least a third of the median over elements;
+    equals ``range`` for delta actions)."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -116,7 +120,9 @@ def std_scale(
     """Return ``StdScale`` of a sampler whose std is in control steps; empty for another.
 
     A delta action is what a control step moves, so the unit of such an element is its normalised
-    range.
+    range. An element that hardly moves in the demonstrations has ``MIN_STEP_SHARE`` of the median
+    unit. With less noise, the KL of a change of its mean is far above that of the other elements,
+    and the limits on an update hold for their sum.
 
     Raises:
         ConfigError: The normaliser does not know what a control step moves.
@@ -133,4 +139,5 @@ def std_scale(
             found="step",
             hint="clone the policy again, or give the std in units of the range",
         )
-    return (torch.where(is_delta, 1.0, step.cpu()),)
+    unit = torch.where(is_delta, 1.0, step.cpu())
+    return (unit.clamp(min=MIN_STEP_SHARE * float(unit.quantile(0.5))),)

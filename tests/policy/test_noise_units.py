@@ -15,6 +15,7 @@ from robo_rl.core.spec import ActSpec
 from robo_rl.data.affine import Affine
 from robo_rl.data.normalize import MIN_STEP, Normalizer
 from robo_rl.policy.archive import policy_from_meta, policy_meta
+from robo_rl.policy.noise import StdBounds, std_scale
 
 STEP = torch.tensor([0.02, 0.005])  # physical: what a control step moves
 BOUNDS = {"std_min": 0.1, "std_max": 0.5, "std_unit": "step"}
@@ -38,6 +39,15 @@ def made(
         "net": {"name": "mlp", "width": 32, "depth": 1},
     }
     return component("policies").make(settings).build(OBS, act, Normalizer(affines, "d")).double()
+
+
+def unit_of(step: torch.Tensor, reference: str = "absolute") -> torch.Tensor:
+    """The unit (A,) of a std in control steps for actions of range 1."""
+    act = ActSpec(shape=tuple(step.shape), rate_hz=20.0, reference=reference)
+    zeros = torch.zeros_like(step)
+    normalizer = Normalizer({"act": Affine("min_max", zeros, zeros + 1.0, step)}, "d")
+    (unit,) = std_scale(StdBounds(std_unit="step"), act, normalizer)
+    return torch.as_tensor(unit)
 
 
 def stds(policy: Any) -> torch.Tensor:
@@ -110,15 +120,27 @@ def test_a_delta_action_is_its_own_step():
 def test_among_targets_a_delta_element_is_its_own_step():
     """Meta-World displaces the hand, and its gripper's effort is no change."""
     mixed = ACT.model_copy(update={"reference": "delta,absolute"})
-    found = stds(made("flow_noise", act=mixed))
+    step = torch.tensor([0.4, 0.4])
+    found = stds(made("flow_noise", act=mixed, step=step))
     assert torch.equal(found[..., 0], stds(made("flow_noise", std_unit="range"))[..., 0])
-    assert torch.equal(found[..., 1], stds(made("flow_noise"))[..., 1])
+    assert torch.equal(found[..., 1], stds(made("flow_noise", step=step))[..., 1])
 
 
 def test_an_element_that_never_moves_keeps_a_density():
-    policy = made("flow_noise", step=torch.tensor([0.0, 0.005]))
-    assert policy.normalizer.step_size("act").tolist() == pytest.approx([MIN_STEP, 0.005])
+    policy = made("flow_noise", step=torch.zeros(2))
+    assert policy.normalizer.step_size("act").tolist() == pytest.approx([MIN_STEP, MIN_STEP])
     assert stds(policy).min() > 0
+
+
+def test_an_element_that_hardly_moves_has_a_third_of_the_median_unit():
+    """Its KL would otherwise end every update: the same shift of the mean counts 1 / step²."""
+    unit = unit_of(torch.tensor([0.05, 0.03, 0.0, 0.04, 0.2]))
+    torch.testing.assert_close(unit, torch.tensor([0.05, 0.03, 0.04 / 3, 0.04, 0.2]).double())
+
+
+def test_a_gripper_that_stays_open_has_a_third_of_the_delta_elements_unit():
+    unit = unit_of(torch.tensor([0.1, 0.2, 0.3, 0.0]), reference="delta,delta,delta,absolute")
+    torch.testing.assert_close(unit, torch.tensor([1.0, 1.0, 1.0, 1 / 3]).double())
 
 
 def test_a_policy_that_does_not_know_its_step_refuses():
