@@ -18,7 +18,7 @@ from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.checkpoint.series import CheckpointSeries
 
-KILLS = pytest.mark.parametrize("kills", [25, pytest.param(200, marks=pytest.mark.slow)])
+KILLS = pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
 pytestmark = pytest.mark.timeout(900)
 CONTROL_KILLS = 20
 BITES = 0.2

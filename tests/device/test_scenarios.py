@@ -14,7 +14,16 @@ from pretended_graphs import install
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 SCENARIOS = import_module("_device_scenarios").SCENARIOS
-SLOW = ("ppo graphs", "ppo graphs bf16")  # tests of ``test_cuda_graphs`` hold the same
+SLOW = {
+    *("ppo graphs", "ppo graphs bf16", "ppo bf16"),  # ``test_cuda_graphs`` holds the same
+    *(
+        "ppo joint",
+        "ppo guard",
+        "ppo last steps",
+        "td3 flow",
+        "sight resnet18",
+    ),  # others do more
+}
 TOLERANCE, TOLERANCE_BF16 = 2e-5, 2e-3
 
 

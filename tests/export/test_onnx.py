@@ -100,7 +100,7 @@ def planning(policy: Any) -> Any:
     return type("PlanningPolicy", (Planning, type(policy)), {})()
 
 
-@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("rows", [pytest.param(1, marks=pytest.mark.slow), 7])
 def test_the_graph_that_inpaints_equals_the_policy(
     planning: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path, rows: int
 ) -> None:

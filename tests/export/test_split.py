@@ -61,7 +61,7 @@ POLICIES = {
 @pytest.fixture(
     scope="module",
     params=[
-        "images",
+        pytest.param("images", marks=pytest.mark.slow),
         "images and words",
         pytest.param("a cache of keys and values", marks=pytest.mark.slow),
     ],

@@ -46,6 +46,7 @@ def test_the_items_of_its_critics_may_be_named():
     assert fqe.step()["loss"] > 0.0
 
 
+@pytest.mark.slow  # the gate of test_offline_rl tells
 def test_it_tells_what_pays_from_what_does_not():
     good, bad = members(0.6), members(-0.6)
     assert abs(float(good.mean()) - 1.0) < 0.1

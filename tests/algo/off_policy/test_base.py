@@ -22,8 +22,8 @@ TINY = {"members": 2, "hidden": [16]}
 NARROW = {"name": "gaussian", "std_min": 0.02, "std_max": 0.5}
 CASES = [
     (Sac, "gaussian", {"sampler": NARROW}),
-    (Td3, "gaussian", {}),
-    (Sac, "flow", {"finetune_steps": 1}),
+    pytest.param(Td3, "gaussian", {}, marks=pytest.mark.slow),
+    pytest.param(Sac, "flow", {"finetune_steps": 1}, marks=pytest.mark.slow),
     (Td3, "flow", {"finetune_steps": 1}),
 ]
 IDS = ["sac", "td3", "sac of a flow", "td3 of a flow"]

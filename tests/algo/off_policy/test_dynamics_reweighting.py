@@ -82,6 +82,7 @@ def test_what_reality_would_not_do_counts_little_and_the_rest_nearly_in_full():
     assert float(weights.max()) <= 1.0
 
 
+@pytest.mark.slow
 def test_half_the_gain_is_found_too():
     gap = fitted(gain=0.5, steps=1000)
     batch = made(4000, 0.5, torch.Generator().manual_seed(1))

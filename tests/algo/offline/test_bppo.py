@@ -33,6 +33,7 @@ def test_what_pays_is_done_more_often_and_the_policy_before_stays(world, ratio):
     assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
 
 
+@pytest.mark.slow
 def test_behind_a_trust_region_that_does_not_follow_it_stays_nearer(world):
     kls = {}
     for follow in (0, 20):

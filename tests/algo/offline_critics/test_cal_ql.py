@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+import pytest
 import torch
 from small_logged import Always, logged_columns, logged_replay, small_policy
 
@@ -51,6 +52,7 @@ def worth(critics: CalQl, batch: Transitions, value: float) -> float:
     return float(critics.q_value(batch.obs, act, torch.Generator()).mean())
 
 
+@pytest.mark.slow
 def test_what_pays_has_the_advantage_over_what_the_policy_does():
     batch = logged_replay(300, seed=1).transitions(torch.arange(300))
     critics = learnt(0.0, 300, does=-0.5)

@@ -62,6 +62,7 @@ def test_a_higher_expectile_values_the_best_that_is_in_the_data():
     assert values[1] > 0.8
 
 
+@pytest.mark.slow
 def test_with_huber_and_a_quantile_a_few_absurd_rewards_do_little_harm():
     robust = config(
         critic=QCritic.Config(members=5, hidden=HIDDEN, head=HeadConfig(kind="huber")),

@@ -27,7 +27,7 @@ NOISE_CONDITIONED = {"ratio": "noise_conditioned"}
 CASES = [
     ("gaussian", "joint", {}),
     pytest.param("ddpm", "per_step", {}, marks=pytest.mark.slow),
-    ("ddim", "joint", {}),
+    pytest.param("ddim", "joint", {}, marks=pytest.mark.slow),
     ("flow_sde", "single_step", {}),
     # Its last step has no density: an action prediction would drift.
     pytest.param("flow_cps", "per_step", VEL, marks=pytest.mark.slow),

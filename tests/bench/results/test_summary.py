@@ -228,7 +228,7 @@ def test_runs_that_were_not_made_alike_are_named():
     assert interrupted == "resumed after an interruption, 1: far: other (seed 1)"
     assert seconds.startswith("seconds are not comparable")
     assert seconds.endswith(
-        "1 on 2 cores, x86_64, Linux, 2 at once, 1 threads each (far: other (seed 1))"
+        "1 on 2 cores, x86_64, Linux, 2 at once, 1 thread each (far: other (seed 1))"
     )
     assert commits == (
         "several commits made these cells; one with shared stages or a resumed run can have"

@@ -189,7 +189,7 @@ def is_noticed(path, file):
         return str(file) in str(error)
 
 
-@pytest.mark.parametrize("flips", [100, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flips", [50, pytest.param(500, marks=pytest.mark.slow)])
 def test_every_flipped_byte_is_noticed_and_its_file_is_named(store, flips):
     rng = random.Random(0)
     files = sorted(file for file in store.path.rglob("*") if file.is_file() and file.stat().st_size)

@@ -37,7 +37,9 @@ def recipe(monkeypatch: pytest.MonkeyPatch):
     return put
 
 
-def test_one_is_made_once_and_anew_when_its_recipe_changes(home: Path, recipe):
+def test_one_is_made_once_is_listed_and_made_anew_when_its_recipe_changes(
+    home: Path, recipe, capsys
+):
     recipe()
     said: list[str] = []
     assert find_interpreter("toy") is None
@@ -48,6 +50,10 @@ def test_one_is_made_once_and_anew_when_its_recipe_changes(home: Path, recipe):
     assert len(said) == 1
     assert create_interpreter("toy", "", said.append) == python
     assert len(said) == 1
+    assert main(["env", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert str(python) in shown
+    assert "robo-rl env create isaaclab" in shown
     recipe(checks=("json", "sqlite3"))
     assert find_interpreter("toy") is None
 
@@ -92,16 +98,6 @@ def test_a_name_without_a_recipe_is_an_error_with_its_neighbour(home: Path, caps
         create_interpreter("mjlap", "", print)
     assert main(["env", "create", "mjlap"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_they_are_listed_with_how_to_make_them(home: Path, recipe, capsys):
-    recipe()
-    python = create_interpreter("toy", "", lambda _: None)
-    assert main(["env", "list"]) == 0
-    shown = capsys.readouterr().out
-    assert str(python) in shown
-    assert "robo-rl env create isaaclab" in shown
-    assert str(home) in str(python)
 
 
 def test_serving_without_an_interpreter_says_how_to_make_one(home: Path, capsys):

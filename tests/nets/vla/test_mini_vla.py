@@ -62,6 +62,7 @@ def scenes(rows: int, generator: torch.Generator):
     return ObsFeatures(torch.zeros(rows, 2), {"eye": images}, {"instruction": said}), wanted
 
 
+@pytest.mark.slow
 def test_it_learns_to_find_what_the_instruction_names():
     """On scenes that were not shown, it is nearer to the named spot than chance or the other."""
     torch.manual_seed(0)

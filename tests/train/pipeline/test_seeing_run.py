@@ -74,6 +74,7 @@ def test_the_whole_road(tmp_path: Path, opengl):
     assert np.isfinite(chunk).all()
 
 
+@pytest.mark.slow  # test_start_states and test_spec_checks hold the parts
 def test_recordings_without_poses_of_objects_train_a_policy_that_sees_none(tmp_path, opengl):
     blind = ["joint_pos", "front_rgb"]
     collect = {"collect": STAGES["collect"]}

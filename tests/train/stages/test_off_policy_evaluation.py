@@ -86,6 +86,7 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
     assert "Traceback" not in ended.output
 
 
+@pytest.mark.slow
 def test_estimators_share_what_they_ask_and_none_changes_what_another_says(
     cloned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

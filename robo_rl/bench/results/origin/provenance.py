@@ -43,7 +43,8 @@ def _grouped(
 def _machine(kept: CellRecord, pace: RunConditions) -> str:
     """Describe the machine, jobs and threads that times depend on."""
     place = pace.machine or describe_machine(kept.machine)
-    return f"{place}, {pace.jobs} at once, {pace.threads} threads each"
+    threads = "1 thread" if pace.threads == 1 else f"{pace.threads} threads"
+    return f"{place}, {pace.jobs} at once, {threads} each"
 
 
 def _versions(kept: CellRecord) -> set[str]:

@@ -78,6 +78,7 @@ def test_a_teacher_that_is_not_there_or_has_other_chains_is_refused(teacher, tmp
         distil(experiment(str(teacher), seed=1, horizon=8), tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_another_teacher_in_its_place_is_not_compared_with(teacher, tmp_path: Path):
     mine = tmp_path / "teacher"
     shutil.copytree(teacher, mine)
