@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_WAIT = b"\nrobo-rl: interrupted; the current step is finished and saved first, once more ends at once\n"
+_WAIT = b"\nrobo-rl: interrupted; the current step is finished and saved, once more ends at once\n"
 
 Handler = Callable[[int, FrameType | None], Any]
 
