@@ -12,11 +12,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.pipeline.world_digest import describe_changes, world_of
 
-_HINT = (
-    "it is of another task, robot or env: set those of the experiment to what it was made with;"
-    " a dataset may lack what policy.sees does not name"
-)
-
+_HINT = "it is of another task, robot or env: set those of the experiment to what it was made with"
 
 SHOWN = 2
 """Arrays whose differing fields an error shows; it names all."""
@@ -46,6 +42,7 @@ def check_same_specs(
     act_spec: ActSpec,
     env: VecEnv,
     needed: Collection[str] | None = None,
+    hint: str = "",
 ) -> None:
     """Check that observations and actions match those of the env.
 
@@ -55,6 +52,7 @@ def check_same_specs(
         act_spec: Its actions.
         env: Env in which it is to be used.
         needed: Observations of the env that may not be missing; None for all.
+        hint: More of the error's hint.
 
     Raises:
         DataError: Some differ or are missing.
@@ -63,7 +61,8 @@ def check_same_specs(
     wanted = [name for name in items if needed is None or name in needed or name in obs_spec.items]
     ours: dict[str, TensorSpec] = {"act": env.act_spec, **{name: items[name] for name in wanted}}
     theirs = {name: spec for name, spec in obs_spec.items.items() if name in ours}
-    demand_same_arrays(where, ours, {**theirs, "act": act_spec}, "the env has", _HINT)
+    hint = f"{_HINT}; {hint}" if hint else _HINT
+    demand_same_arrays(where, ours, {**theirs, "act": act_spec}, "the env has", hint)
 
 
 def demand_same_arrays(

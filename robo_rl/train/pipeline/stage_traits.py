@@ -55,6 +55,16 @@ class StageTraits:
         return cls.needs
 
     @classmethod
+    def learns_values_from_data(cls, cfg: Any) -> bool:
+        """Return whether critics learn from the dataset, which then has all observations.
+
+        Args:
+            cfg: The stage's own ``Config``.
+        """
+        del cfg
+        return False
+
+    @classmethod
     def check_policy(cls, cfg: Any, policy: Component[DenoisingPolicy]) -> None:
         """Raise ConfigError for settings or a policy that cannot work in this stage.
 

@@ -44,6 +44,12 @@ class EvaluateOffPolicy(Stage):
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
+    @classmethod
+    def learns_values_from_data(cls, cfg: Config) -> bool:
+        """See ``StageTraits``."""
+        del cfg
+        return True
+
     def run(self, context: Context) -> Report:
         """Fit the estimators, then evaluate in the env."""
         policy = load_policy(context.artifact("policy"))

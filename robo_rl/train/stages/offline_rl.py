@@ -78,6 +78,12 @@ class OfflineRl(Stage):
         """See ``Stage``."""
         check_policy_fits(cfg.algo, policy)
 
+    @classmethod
+    def learns_values_from_data(cls, cfg: Config) -> bool:
+        """See ``StageTraits``."""
+        del cfg
+        return True
+
     def run(self, context: Context) -> Report:
         """Train critics and policy, evaluate both policies, and keep one."""
         old = load_policy(context.artifact("policy"), context.device)

@@ -71,6 +71,11 @@ class OnlineRl(Stage):
             check_groups(size, cfg.num_envs)
 
     @classmethod
+    def learns_values_from_data(cls, cfg: Config) -> bool:
+        """See ``StageTraits``."""
+        return cfg.algo.cls.takes_demonstrations
+
+    @classmethod
     def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
         """See ``Stage``: rollouts, and what the algorithm keeps."""
         if cfg.num_envs != "auto":

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
 from typing import ClassVar
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component
 from robo_rl.core.errors import DataError
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.pipeline.stage_traits import StageTraits
 from robo_rl.train.pipeline.world_digest import read_world
 
 
@@ -20,7 +24,7 @@ class LoadDataset(Stage):
     """Passes a dataset to later stages, if it fits the experiment's env.
 
     If ``policy.sees`` names items, the dataset may lack the others, such as poses that a real robot
-    does not measure.
+    does not measure, unless a later stage learns values from it.
 
     Args:
         cfg: See ``Config``.
@@ -55,9 +59,9 @@ class LoadDataset(Stage):
             hint = "say in `path` of the stage where one is, or make one: `robo-rl collect`"
             raise DataError("there is no dataset", where=path, hint=hint)
         store = ZarrStore.open(path)
-        sees = context.experiment.policy.cfg.sees
+        needed, hint = _needed_observations(context)
         with closing(context.experiment.make_env(1)) as env:
-            check_same_specs(store.path, store.obs_spec, store.act_spec, env, sees or None)
+            check_same_specs(store.path, store.obs_spec, store.act_spec, env, needed, hint)
         outside = warn_limit_violations(store)
         good, total = sum(record.success for record in store.episodes), len(store.episodes)
         return Report(
@@ -77,3 +81,24 @@ class LoadDataset(Stage):
         detail = f"{good} of {total} episodes succeed; at least one must"
         gate = Gate(name="demonstrations", passed=good > 0, detail=detail)
         return gate if self.cfg.labelled else None
+
+
+def _needed_observations(context: Context) -> tuple[Collection[str] | None, str]:
+    """Return the observations that the dataset must have, None for all, and the error's hint."""
+    sees = context.experiment.policy.cfg.sees
+    learner = _value_learner(context)
+    if learner is None:
+        return sees or None, "a dataset may lack what policy.sees does not name"
+    return None, f"'{learner}' learns values from it and needs all observations of the env"
+
+
+def _value_learner(context: Context) -> str | None:
+    """Return the label of the first later stage that learns values from this dataset, if any."""
+    later = list(context.experiment.stages.items())[len(context.earlier) + 1 :]
+    own = takewhile(lambda item: not _replaces_dataset(item[1]), later)
+    return next((k for k, stage in own if stage.cls.learns_values_from_data(stage.cfg)), None)
+
+
+def _replaces_dataset(stage: Component[StageTraits]) -> bool:
+    """Return whether a stage makes another dataset, and does not only append to it."""
+    return "dataset" in (stage.cls.makes or ()) and not getattr(stage.cfg, "append", False)

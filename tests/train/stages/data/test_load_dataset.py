@@ -10,16 +10,24 @@ import numpy as np
 import pytest
 from small_stores import ACT, OBS, make_episode, make_store
 
+from robo_rl.config.registry import component
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.stages.data.load_dataset import LoadDataset
 
 
-def context(act_spec: ActSpec = ACT, obs_spec: ObsSpec = OBS, sees: tuple[str, ...] = ()) -> Any:
+def context(
+    act_spec: ActSpec = ACT,
+    obs_spec: ObsSpec = OBS,
+    sees: tuple[str, ...] = (),
+    later: tuple[dict[str, Any], ...] = (),
+) -> Any:
     env = SimpleNamespace(obs_spec=obs_spec, act_spec=act_spec, close=lambda: None)
     policy = SimpleNamespace(cfg=SimpleNamespace(sees=sees))
-    experiment = SimpleNamespace(make_env=lambda num: env, policy=policy)
-    return cast(Any, SimpleNamespace(experiment=experiment))
+    stages = {str(fields["name"]): component("stages").make(fields) for fields in later}
+    stages = {"dataset": SimpleNamespace(cls=LoadDataset), **stages}
+    experiment = SimpleNamespace(make_env=lambda num: env, policy=policy, stages=stages)
+    return cast(Any, SimpleNamespace(experiment=experiment, earlier=[]))
 
 
 @pytest.mark.parametrize(("episodes", "passed"), [(1, True), (0, False)])
@@ -86,6 +94,27 @@ def test_what_the_policy_does_not_see_may_be_missing_but_not_differ(tmp_path: Pa
     other = ObsSpec(items={**OBS.items, "image": TensorSpec(shape=(4, 4, 3), dtype="uint8")})
     with pytest.raises(DataError, match="the env has: image"):
         stage.run(context(obs_spec=other, sees=("joint_pos",)))
+
+
+@pytest.mark.parametrize("learner", ["offline", "ope"])
+@pytest.mark.parametrize("before", [({"name": "bc"},), ({"name": "record", "append": True},)])
+def test_values_are_learnt_from_all_observations(tmp_path: Path, before: Any, learner: str):
+    """The refusal comes before a policy is cloned."""
+    store = make_store(tmp_path / "data.zarr")
+    store.append(make_episode(0))
+    stage = LoadDataset(LoadDataset.Config(path=str(store.path)))
+    more = ObsSpec(items={**OBS.items, "goal": TensorSpec(shape=(3,))})
+    with pytest.raises(DataError, match=rf"the env has: goal; .*'{learner}' learns values"):
+        stage.run(context(obs_spec=more, sees=("joint_pos",), later=(*before, {"name": learner})))
+
+
+def test_another_dataset_may_come_before_values_are_learnt(tmp_path: Path):
+    store = make_store(tmp_path / "data.zarr")
+    store.append(make_episode(0))
+    stage = LoadDataset(LoadDataset.Config(path=str(store.path)))
+    more = ObsSpec(items={**OBS.items, "goal": TensorSpec(shape=(3,))})
+    later = ({"name": "record"}, {"name": "offline"})
+    assert stage.run(context(obs_spec=more, sees=("joint_pos",), later=later)).status == "passed"
 
 
 def test_where_there_is_none_it_says_so_and_how_to_make_one(tmp_path: Path):
