@@ -17,6 +17,7 @@ from pydantic import Field
 from robo_rl.algo.offline.base import OfflineAlgorithm, OfflineInputs
 from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.config.registry import Component, component, default
+from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
@@ -145,7 +146,15 @@ class OfflineRl(Stage):
         return data, apart
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
-        """Return the replay for critics and algorithm."""
+        """Return the replay for critics and algorithm.
+
+        Raises:
+            DeviceError: The histories of its rows, and their copy, do not fit the memory.
+        """
+        if policy.device.type == "cpu":
+            needed = 2 * len(data) * policy.obs_horizon * policy.env_spec.num_bytes
+            hint = "use fewer episodes, smaller images, or a larger holdout_fraction"
+            demand_memory(needed, f"{len(data):,} logged decisions", hint)
         replay = Replay(Replay.Config(demo_fraction=1.0), policy.device)
         replay.add_demonstrations(policy_transitions(data, policy, gamma))
         return replay
