@@ -23,7 +23,7 @@ policy's chain, whose log-probabilities belong to the samples drawn. For actions
 - A policy of tokens takes actions beyond ±1 for the outermost ones. It cannot reach such actions,
   so ``min_max`` is its mode.
 - Noise, and bounds of a std in network units, refer to a smaller range. Bounds in control steps
-  (``std_unit: step``) do not depend on the range.
+  (``std_unit: step``) do not depend on the range, except for elements that hardly move.
 
 An element with equal quantiles, such as a gripper that rarely closes, is mapped by ``min_max``.
 """

@@ -6,7 +6,8 @@ uses a lower bound of 0.1 (2409.00588, section 4.2). Deterministic steps stay de
 
 Published bounds are shares of a *delta* action's range: of what one control step may move. For
 absolute targets the same number is a share of the whole range, far more than a step. ``std_unit:
-step`` makes a bound a multiple of what one control step moves, for each action element.
+step`` makes a bound a multiple of what one control step moves, for each action element. An element
+that hardly moves has a share of what the others move.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from torch import Tensor
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec
-from robo_rl.data.normalize import Normalizer
+from robo_rl.data.normalize import MIN_STEP, Normalizer
 from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, start_value
 
 MIN_STEP_SHARE = 1 / 3
-"""Least unit of an element's std, as a share of the median over the elements."""
+"""Least unit of an element's std, as a share of the median over the elements that move."""
 
 StdUnit = Literal["range", "step"]
 """Unit of a std: half the action's normalised range, or what one control step moves."""
@@ -41,8 +42,8 @@ class StdBounds(Scheduled):
     """Largest standard deviation of a stochastic step, in the same units; null is no bound."""
     std_unit: StdUnit = "range"
     """Unit of the bounds: ``range`` (normalised action units), or ``step`` (typical change of each
-    action element in one control step of the data, at least a third of the median over elements;
-    equals ``range`` for delta actions)."""
+    action element in one control step of the data, at least a third of the median over the
+    elements that move; equals ``range`` for delta actions)."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -121,8 +122,9 @@ def std_scale(
 
     A delta action is what a control step moves, so the unit of such an element is its normalised
     range. An element that hardly moves in the demonstrations has ``MIN_STEP_SHARE`` of the median
-    unit. With less noise, the KL of a change of its mean is far above that of the other elements,
-    and the limits on an update hold for their sum.
+    unit, or of half the range between its limits if that is less. With less noise, the KL of a
+    change of its mean is far above that of the other elements, and the limits on an update hold
+    for their sum.
 
     Raises:
         ConfigError: The normaliser does not know what a control step moves.
@@ -140,4 +142,14 @@ def std_scale(
             hint="clone the policy again, or give the std in units of the range",
         )
     unit = torch.where(is_delta, 1.0, step.cpu())
-    return (unit.clamp(min=MIN_STEP_SHARE * float(unit.quantile(0.5))),)
+    return (unit.maximum(_min_unit(unit, act_spec, normalizer)),)
+
+
+def _min_unit(unit: Tensor, act_spec: ActSpec, normalizer: Normalizer) -> Tensor:
+    """Return the lower bound (A,) of the unit of each element, in normalised action units."""
+    moving = unit[unit > MIN_STEP]
+    least = (moving if len(moving) else unit).quantile(0.5).expand_as(unit)
+    if act_spec.low and act_spec.high:
+        half = (torch.tensor(act_spec.high) - torch.tensor(act_spec.low)).double() / 2
+        least = least.minimum(half / normalizer.affine("act").scale.cpu())
+    return MIN_STEP_SHARE * least

@@ -16,7 +16,6 @@ from robo_rl.distributed import process_group as ranks
 PROGRAM = Path(__file__).parent / "ranks_course.py"
 
 
-@pytest.mark.slow  # test_multi_process runs two
 def test_three_processes_exchange_what_they_should():
     done = subprocess.run(
         [sys.executable, PROGRAM],

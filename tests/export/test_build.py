@@ -24,7 +24,6 @@ from robo_rl.export import build
 from robo_rl.export.parity import closed_loop_parity, latency, numeric_parity
 
 
-@pytest.mark.slow  # test_split holds both graphs
 def test_a_bundle_that_goes_on_from_a_plan_has_both_graphs_and_both_proofs(
     policy: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path
 ) -> None:

@@ -35,13 +35,12 @@ def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
     assert numeric_parity(policy, session, obs, generator).max_abs < 1e-4
 
 
-@pytest.mark.slow  # test_onnx holds one of them
 @pytest.mark.parametrize(
     ("sampler", "net"),
     [
-        ("ddim", "mlp"),
+        pytest.param("ddim", "mlp", marks=pytest.mark.slow),
         ("flow_noise", "mlp"),
-        ("flow_sde", "unet1d"),
+        pytest.param("flow_sde", "unet1d", marks=pytest.mark.slow),
     ],
 )
 def test_graph_that_inpaints_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A std in control steps: by element, the same physical size whatever the normaliser's range."""
+"""A std in control steps: the same physical size in any range, for each element that moves."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def made(
     return component("policies").make(settings).build(OBS, act, Normalizer(affines, "d")).double()
 
 
-def unit_of(step: torch.Tensor, reference: str = "absolute") -> torch.Tensor:
+def unit_of(step: torch.Tensor, reference: str = "absolute", **limits: Any) -> torch.Tensor:
     """The unit (A,) of a std in control steps for actions of range 1."""
-    act = ActSpec(shape=tuple(step.shape), rate_hz=20.0, reference=reference)
+    act = ActSpec(shape=tuple(step.shape), rate_hz=20.0, reference=reference, **limits)
     zeros = torch.zeros_like(step)
     normalizer = Normalizer({"act": Affine("min_max", zeros, zeros + 1.0, step)}, "d")
     (unit,) = std_scale(StdBounds(std_unit="step"), act, normalizer)
@@ -135,7 +135,19 @@ def test_an_element_that_never_moves_keeps_a_density():
 def test_an_element_that_hardly_moves_has_a_third_of_the_median_unit():
     """Its KL would otherwise end every update: the same shift of the mean counts 1 / step²."""
     unit = unit_of(torch.tensor([0.05, 0.03, 0.0, 0.04, 0.2]))
-    torch.testing.assert_close(unit, torch.tensor([0.05, 0.03, 0.04 / 3, 0.04, 0.2]).double())
+    torch.testing.assert_close(unit, torch.tensor([0.05, 0.03, 0.015, 0.04, 0.2]).double())
+
+
+def test_elements_that_hardly_move_have_no_part_in_the_median():
+    unit = unit_of(torch.tensor([0.06, 0.03, 0.0, 0.0, 0.0, 0.0]))
+    torch.testing.assert_close(unit, torch.tensor([0.06, 0.03, *[0.015] * 4]).double())
+
+
+def test_a_gripper_of_two_centimetres_has_no_unit_of_a_third_of_a_metre():
+    """A constant element is not scaled, so its normalised unit is a metre: its limits are less."""
+    limits = {"low": (-1.0, -1.0, 0.0), "high": (1.0, 1.0, 0.04)}
+    unit = unit_of(torch.tensor([0.5, 0.2, 0.0]), "delta,delta,absolute", **limits)
+    torch.testing.assert_close(unit, torch.tensor([1.0, 1.0, 0.02 / 3]).double())
 
 
 def test_a_gripper_that_stays_open_has_a_third_of_the_delta_elements_unit():

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
+from robo_rl.core.memory import demand_memory
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import dataset_transitions
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -42,6 +43,21 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
         data = WindowDataset(store, *sizes, among=among, device=policy.device)
         algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
     algo.check_demonstrations()
+
+
+def demand_transition_memory(decisions: int, policy: DenoisingPolicy) -> None:
+    """Check that logged decisions and a copy in a replay buffer fit the memory.
+
+    Args:
+        decisions: Number of logged decisions, one a row.
+        policy: Policy that defines their histories.
+
+    Raises:
+        DeviceError: They do not.
+    """
+    needed = 2 * decisions * policy.obs_horizon * policy.env_spec.num_bytes
+    hint = "use fewer episodes, or smaller images"
+    demand_memory(needed, f"{decisions:,} logged decisions", hint)
 
 
 def policy_transitions(

@@ -65,6 +65,16 @@ class StageTraits:
         return False
 
     @classmethod
+    def extends_dataset(cls, cfg: Any) -> bool:
+        """Return whether its dataset has the observations of the one before it.
+
+        Args:
+            cfg: The stage's own ``Config``.
+        """
+        del cfg
+        return False
+
+    @classmethod
     def check_policy(cls, cfg: Any, policy: Component[DenoisingPolicy]) -> None:
         """Raise ConfigError for settings or a policy that cannot work in this stage.
 

@@ -15,6 +15,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy
 from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
+from robo_rl.train.datasets.demonstrations import demand_transition_memory
 from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 
@@ -74,4 +75,5 @@ class EvaluateOffPolicy(Stage):
         check_policy_specs(store, policy)
         data = WindowDataset(store, policy.obs_horizon, policy.horizon)
         check_outcomes_differ(store, data)
+        demand_transition_memory(len(data), policy)
         return OpeEvaluator(self.cfg, data, policy, folder=context.directory, seed=context.seed)

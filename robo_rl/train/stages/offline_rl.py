@@ -17,7 +17,6 @@ from pydantic import Field
 from robo_rl.algo.offline.base import OfflineAlgorithm, OfflineInputs
 from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.config.registry import Component, component, default
-from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
@@ -27,7 +26,7 @@ from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy, save_policy
 from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
-from robo_rl.train.datasets.demonstrations import policy_transitions
+from robo_rl.train.datasets.demonstrations import demand_transition_memory, policy_transitions
 from robo_rl.train.datasets.split import split
 from robo_rl.train.evaluation.gate import Gate, episodes_needed_text
 from robo_rl.train.evaluation.gate import GateAnswer as GateAnswer
@@ -135,7 +134,11 @@ class OfflineRl(Stage):
     def _data(
         self, context: Context, policy: DenoisingPolicy
     ) -> tuple[WindowDataset, WindowDataset]:
-        """Return the training data and the evaluation data."""
+        """Return the training data and the evaluation data.
+
+        Raises:
+            DeviceError: The replay of either does not fit the memory beside the other.
+        """
         store = context.dataset()
         check_policy_specs(store, policy)
         parts = split(len(store.episodes), self.cfg.holdout_fraction, context.seed)
@@ -143,18 +146,12 @@ class OfflineRl(Stage):
         data = WindowDataset(store, *sizes, among=parts[0], device=policy.device)
         apart = WindowDataset(store, *sizes, among=parts[1])
         check_outcomes_differ(store, data, apart)
+        on_cpu = policy.device.type == "cpu"  # the evaluation always is
+        demand_transition_memory(len(apart) + on_cpu * len(data), policy)
         return data, apart
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
-        """Return the replay for critics and algorithm.
-
-        Raises:
-            DeviceError: The histories of its rows, and their copy, do not fit the memory.
-        """
-        if policy.device.type == "cpu":
-            needed = 2 * len(data) * policy.obs_horizon * policy.env_spec.num_bytes
-            hint = "use fewer episodes, smaller images, or a larger holdout_fraction"
-            demand_memory(needed, f"{len(data):,} logged decisions", hint)
+        """Return the replay for critics and algorithm."""
         replay = Replay(Replay.Config(demo_fraction=1.0), policy.device)
         replay.add_demonstrations(policy_transitions(data, policy, gamma))
         return replay

@@ -8,16 +8,18 @@ from typing import Any, cast
 
 import pytest
 import torch
+from small_policies import make_policy
 from small_runs import EXPERIMENT
 
 from robo_rl.algo.off_policy.sac import Sac
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.config.models import validate
-from robo_rl.core.errors import ConfigError
+from robo_rl.core import memory
+from robo_rl.core.errors import ConfigError, DeviceError
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets import demonstrations
-from robo_rl.train.datasets.demonstrations import load_demonstrations
+from robo_rl.train.datasets.demonstrations import demand_transition_memory, load_demonstrations
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report
 
@@ -68,3 +70,12 @@ def test_settings_that_ask_for_a_dataset_are_refused_where_there_is_none(road: A
         ConfigError, match=r"algo\.dynamics_gap, algo\.replay\.corrections: there is no dataset"
     ):
         load_demonstrations(sac, policy, context)
+
+
+def test_decisions_that_do_not_fit_the_memory_twice_are_refused(monkeypatch: pytest.MonkeyPatch):
+    policy = make_policy("flow_noise", 4)
+    row = policy.obs_horizon * policy.env_spec.num_bytes
+    monkeypatch.setattr(memory, "available_bytes", lambda: int(2 * 5000 * row / memory.SHARE) + 1)
+    demand_transition_memory(5000, policy)
+    with pytest.raises(DeviceError, match="too little memory for 5,001 logged decisions"):
+        demand_transition_memory(5001, policy)

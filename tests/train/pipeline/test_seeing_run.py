@@ -74,7 +74,7 @@ def test_the_whole_road(tmp_path: Path, opengl):
     assert np.isfinite(chunk).all()
 
 
-@pytest.mark.slow  # test_start_states and test_spec_checks hold the parts
+@pytest.mark.slow  # test_start_states and test_load_dataset hold the parts
 def test_recordings_without_poses_of_objects_train_a_policy_that_sees_none(tmp_path, opengl):
     blind = ["joint_pos", "front_rgb"]
     collect = {"collect": STAGES["collect"]}
@@ -104,8 +104,9 @@ def test_recordings_without_poses_of_objects_train_a_policy_that_sees_none(tmp_p
     starts = tuned.normalizer.affine("obs.goal_pos")
     assert bool((starts.scale != 1.0).any())
     offline = {name: stages[name] for name in ("dataset", "bc")} | {"offline": {}}
-    with pytest.raises(DataError, match=r"than the env of the policy has: .*goal_pos"):
+    with pytest.raises(DataError, match=r"than the env has: .*goal_pos.*'offline' learns values"):
         run_experiment(seeing(offline, sees=blind), [], tmp_path / "offline")
+    assert not (tmp_path / "offline/tiny/01-bc").exists()
 
 
 def _online(**fields: Any) -> dict[str, Any]:

@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_policies import make_policy
 from small_runs import STAGES, Runner, write_experiment
 from torch import Tensor
 
-from robo_rl.core import memory
-from robo_rl.core.errors import ConfigError, DeviceError
+from robo_rl.core.errors import ConfigError
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.policy_comparison import OpeAnswer, PolicyComparison
 from robo_rl.stats.intervals import Interval
 from robo_rl.train.datasets.split import split
 from robo_rl.train.ope import ope_evaluator as train_judge
 from robo_rl.train.pipeline.run import run_experiment
-from robo_rl.train.stages.offline_rl import OfflineRl
 
 OFFLINE = {"critic_steps": 30, "steps": 30, "fqe": {"steps": 20}, "checkpoint_every": 10}
 
@@ -52,13 +49,6 @@ def report(folder: Path) -> dict[str, Any]:
 
 def tensors(folder: Path, stage: str) -> bytes:
     return (folder / "runs" / "tiny" / stage / "policy" / "tensors.safetensors").read_bytes()
-
-
-def test_logs_whose_histories_do_not_fit_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
-    data: Any = range(5000)
-    with pytest.raises(DeviceError, match="too little memory for 5,000 logged decisions"):
-        OfflineRl(OfflineRl.Config())._replay(data, make_policy("flow_noise", 4), 0.99)
 
 
 @pytest.mark.slow

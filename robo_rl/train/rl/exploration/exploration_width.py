@@ -60,4 +60,4 @@ def _in_steps(policy: DenoisingPolicy, moved: Tensor) -> str:
         return ""
     moves = step > 0
     steps = _rms(moved)[moves] / step[moves]
-    return f", {steps.mean().item():.3g} of what a control step moves (mean over elements)"
+    return f", {steps.quantile(0.5).item():.3g} of what a control step moves (median over elements)"

@@ -77,6 +77,11 @@ class CollectRollouts(Stage):
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
+    @classmethod
+    def extends_dataset(cls, cfg: Config) -> bool:
+        """See ``StageTraits``."""
+        return cfg.append
+
     def run(self, context: Context) -> Report:
         """Record the remaining episodes.
 

@@ -100,5 +100,6 @@ def _value_learner(context: Context) -> str | None:
 
 
 def _replaces_dataset(stage: Component[StageTraits]) -> bool:
-    """Return whether a stage makes another dataset, and does not only append to it."""
-    return "dataset" in (stage.cls.makes or ()) and not getattr(stage.cfg, "append", False)
+    """Return whether a stage makes a dataset of other observations, or may make one."""
+    makes = stage.cls.makes
+    return (makes is None or "dataset" in makes) and not stage.cls.extends_dataset(stage.cfg)

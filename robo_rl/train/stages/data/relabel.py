@@ -56,6 +56,12 @@ class Relabel(Stage):
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
+    @classmethod
+    def extends_dataset(cls, cfg: Config) -> bool:
+        """See ``StageTraits``."""
+        del cfg
+        return True
+
     def run(self, context: Context) -> Report:
         """Relabel the remaining episodes.
 
