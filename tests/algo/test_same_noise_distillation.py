@@ -32,7 +32,7 @@ def teacher() -> DenoisingPolicy:
     generator = torch.Generator().manual_seed(0)
     sizes = {"name": "flow", "num_steps": 16, "horizon": 1, "exec_horizon": 1, "net": NET}
     policy = component("policies").make(sizes).build(OBS, ACT, Normalizer.identity(OBS, ACT))
-    trainer = SupervisedTrainer(SupervisedTrainer.Config(lr=3e-3, ema_decay=0.99), policy, 1500)
+    trainer = SupervisedTrainer(SupervisedTrainer.Config(lr=3e-3, ema_decay=0.99), policy, 1000)
     for _ in range(trainer.steps):
         obs = observe(BATCH, generator)
         act = 2.0 * torch.randint(2, (BATCH, 1, 1), generator=generator) - 1.0
@@ -47,7 +47,7 @@ def independent_noise_loss(student, teacher, obs, generator) -> Tensor:
     return (student.act(obs.items, generator) - target).square().mean(dim=(1, 2))
 
 
-def distil(teacher: DenoisingPolicy, loss, steps: int = 800) -> DenoisingPolicy:
+def distil(teacher: DenoisingPolicy, loss, steps: int = 500) -> DenoisingPolicy:
     generator = torch.Generator().manual_seed(1)
     trainer = SupervisedTrainer(
         SupervisedTrainer.Config(lr=3e-3, ema_decay=0.99), make_one_step_student(teacher), steps
