@@ -129,10 +129,10 @@ def _too_early(desk: SuiteRunner) -> str:
         desk.plan.suite.description,
         f"    robo-rl bench {desk.plan.name}",
     ]
-    lines += [
-        f"Finished runs: {len(desk.kept)}. The tables appear once a task and a method have"
-        f" {_SEEDS} seeds."
-    ]
+    stale = len(desk.stale())
+    old = f" {stale} of them have other settings, and --redo runs them again." if stale else ""
+    wanted = f"The tables appear once a task and a method have {_SEEDS} seeds."
+    lines += [f"Finished runs: {len(desk.kept)}.{old} {wanted}"]
     return "\n\n".join(lines) + "\n"
 
 

@@ -92,6 +92,12 @@ def test_of_too_few_seeds_nothing_is_said(desk: SuiteRunner, monkeypatch: pytest
     assert "50.0 %" not in written["p.md"]
 
 
+def test_runs_of_other_settings_are_counted_before_there_are_tables(desk: SuiteRunner):
+    for key, cell in desk.kept.items():
+        desk.kept[key] = cell.model_copy(update={"digest": "other"})
+    assert "Finished runs: 6. 6 of them have other settings" in page("p.md", [desk])["p.md"]
+
+
 def test_every_figure_is_drawn_once(desk: SuiteRunner, monkeypatch: pytest.MonkeyPatch):
     drawn: list[str] = []
 
