@@ -147,7 +147,8 @@ def _not_published(desks: list[SuiteRunner], results: Path) -> ConfigError | Non
 def _demand_there(results: Path) -> None:
     """Check that the folder of results exists."""
     if not results.is_dir():
-        raise ConfigError("no such folder", where="--results", found=results)
+        hint = "run the command in the checkout, or name a folder of results"
+        raise ConfigError("no such folder", where="--results", found=results.resolve(), hint=hint)
 
 
 def _complete(desk: SuiteRunner, jobs: int, *, redo: bool) -> bool:

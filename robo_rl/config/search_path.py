@@ -14,7 +14,7 @@ from typing import cast
 from robo_rl.config.merge import merge, nest_under
 from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.suggestions import did_you_mean
+from robo_rl.core.suggestions import nearest
 
 _MAX_BYTES = 1_000_000
 _ROOT_FOLDER = "experiment"
@@ -105,7 +105,9 @@ def _find(
             return candidate.resolve()
     known = {n.removeprefix(f"{_ROOT_FOLDER}/") for n in available_configs(search)}
     folders = ", ".join(_shown(folder) for folder in search) or "no folder"
-    hint = f"looked in {folders}; {did_you_mean(name, known)}"
+    near = nearest(as_path.with_suffix("").as_posix() if as_path.suffix else name, sorted(known))
+    named = f"did you mean '{near}'?" if near else "`robo-rl list configs` names all"
+    hint = f"looked in {folders}; {named}"
     if where is None and "\0" not in name and Path(f"{name}.yaml").is_file():
         hint = f"a file goes by its whole name: {name}.yaml"
     file = Path(name).name if as_path.suffix else f"{name}.yaml"

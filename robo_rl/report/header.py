@@ -36,7 +36,7 @@ def header(name: str, run: RunRecord, summary: Mapping[str, Any]) -> Html:
     total = sum(value for value in steps if isinstance(value, (int, float)))
     facts = [f"{len(run.stages)} of {len(run.stages) + len(run.pending_stages)} stages"]
     facts += [format_duration(seconds)] if seconds else []
-    facts += [f"{format_short(total)} env steps"] if total else []
+    facts += [f"{format_short(total)} env steps in all stages"] if total else []
     facts += [f"seed {run.info['seed']}"] if "seed" in run.info else []
     facts += [
         f"{key.replace('_', ' ')} {format_plain(value)}"

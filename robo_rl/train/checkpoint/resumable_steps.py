@@ -63,6 +63,7 @@ def take_steps(
         while done < total:
             means.add(step())
             done += 1
+            progress.update(done)
             if done % every == 0 or done == total:
                 log.log({"step": done, **means.read()})
                 progress.update(done, **means.read())

@@ -136,7 +136,7 @@ class Loop(Stateful):
                 f" {rows:,} decisions an update. num_envs and minibatch count those of all, so"
                 " learning rates are as with one process"
             )
-            self.console.print(text, highlight=False)
+            self._print(text)
 
     @property
     def eval_policy(self) -> DenoisingPolicy:
@@ -172,7 +172,7 @@ class Loop(Stateful):
         candidates = self.guard.candidates(last)
         if self.cfg.guard.final_episodes:
             self.ended_with = self.final_choice.run(candidates, self._eval_policy_at)
-            self.console.print(f"fine-tune: keeps the {self.ended_with} policy", highlight=False)
+            self._print(f"keeps the {self.ended_with} policy")
         elif self.guard.finish(last) is not None:
             self.ended_with = "best"
         self._go_back(candidates[self.ended_with])
@@ -215,13 +215,16 @@ class Loop(Stateful):
             **taught,
         }
 
+    def _print(self, text: str) -> None:
+        self.console.print(f"fine-tune: {text}", soft_wrap=True, highlight=False, markup=False)
+
     def _show_exploration(self, rollout: Rollout) -> None:
         """Print once how far exploration moves the actions."""
         if self.algo.updates:
             return
         task = None if self._task is None else self._task.build()
         text = describe_exploration(self.policy, rollout, task)
-        self.console.print(f"fine-tune: {text}", highlight=False)
+        self._print(text)
 
     def _learn(self, rollout: Rollout) -> tuple[dict[str, float], EpisodeOutcomes]:
         """Update from a rollout; returns the algorithm's metrics and the episodes that ended."""
@@ -233,7 +236,7 @@ class Loop(Stateful):
         self._guard(outcomes)
         check = self.exploration_check
         if check is not None and (warning := check.observe(outcomes)) is not None:
-            self.console.print(f"fine-tune: {warning}", highlight=False)
+            self._print(warning)
         return metrics, outcomes
 
     def _confirm_stop(self) -> dict[str, float]:

@@ -40,7 +40,7 @@ def offer_services(
         for what in ASKED:
             transport.create_service(f"~/{what}", partial(requests.submit_and_wait, what))
     except ConfigError as error:
-        return f"no services here: {error}"
+        return f"runs without services, which is no failure: {error}"
     if isinstance(transport, LifecycleTransport):
         transport.attach_lifecycle(requests.submit_and_wait, state)
     return f"services: {', '.join(f'~/{name}' for name in ('stop', *ASKED))}"
