@@ -116,7 +116,7 @@ class DenoisingPolicy(nn.Module):
         chosen = self.cfg.sampler
         if chosen.cfg is not None:
             chosen = replace(chosen, cfg=at_progress(chosen.cfg, progress))
-        scale = std_scale(chosen.cfg, self.act_spec, self.normalizer)
+        scale = std_scale(chosen.cfg, self.act_spec, self.normalizer, self.exec_horizon)
         self.sampler = chosen.build(self.cfg.num_steps, *scale)
         self.correlation = at_progress(self.cfg.correlation, progress)
 

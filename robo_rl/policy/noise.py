@@ -8,6 +8,10 @@ Published bounds are shares of a *delta* action's range: of what one control ste
 absolute targets the same number is a share of the whole range, far more than a step. ``std_unit:
 step`` makes a bound a multiple of what one control step moves, for each action element. An element
 that hardly moves has a share of what the others move.
+
+``std_unit: chunk`` is for noise that is one offset of a whole chunk (``chunk_correlation: 1``). An
+offset of σ moves an absolute target by σ, and delta actions of E executed steps move it by E·σ. The
+unit of absolute elements is therefore E control steps: the same share of what a chunk moves.
 """
 
 from __future__ import annotations
@@ -29,8 +33,8 @@ from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, start_valu
 MIN_STEP_SHARE = 1 / 3
 """Least unit of an element's std, as a share of the median over the elements that move."""
 
-StdUnit = Literal["range", "step"]
-"""Unit of a std: half the action's normalised range, or what one control step moves."""
+StdUnit = Literal["range", "step", "chunk"]
+"""Unit of a std: half the action's normalised range, or what a control step or a chunk moves."""
 
 
 class StdBounds(Scheduled):
@@ -41,9 +45,10 @@ class StdBounds(Scheduled):
     std_max: Positive | None = None
     """Largest standard deviation of a stochastic step, in the same units; null is no bound."""
     std_unit: StdUnit = "range"
-    """Unit of the bounds: ``range`` (normalised action units), or ``step`` (typical change of each
+    """Unit of the bounds: ``range`` (normalised action units), ``step`` (typical change of each
     action element in one control step of the data, at least a third of the median over the
-    elements that move; equals ``range`` for delta actions)."""
+    elements that move), or ``chunk`` (``step`` times ``exec_horizon``, at most ``range``). All
+    three are equal for delta actions."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -116,9 +121,9 @@ def learnt_std(raw: Tensor | None, bounds: LearntStd, scale: StdScale = 1.0) -> 
 
 
 def std_scale(
-    cfg: ConfigModel | None, act_spec: ActSpec, normalizer: Normalizer
+    cfg: ConfigModel | None, act_spec: ActSpec, normalizer: Normalizer, exec_horizon: int
 ) -> tuple[Tensor, ...]:
-    """Return ``StdScale`` of a sampler whose std is in control steps; empty for another.
+    """Return ``StdScale`` of a sampler whose std is in control steps or chunks; empty for another.
 
     A delta action is what a control step moves, so the unit of such an element is its normalised
     range. An element that hardly moves in the demonstrations has ``MIN_STEP_SHARE`` of the median
@@ -126,11 +131,18 @@ def std_scale(
     change of its mean is far above that of the other elements, and the limits on an update hold
     for their sum.
 
+    Args:
+        cfg: Settings of the sampler.
+        act_spec: Actions.
+        normalizer: Knows what a control step moves.
+        exec_horizon: Executed control steps of a chunk.
+
     Raises:
         ConfigError: The normaliser does not know what a control step moves.
     """
     is_delta = torch.tensor(act_spec.is_delta)
-    if getattr(cfg, "std_unit", "range") == "range" or bool(is_delta.all()):
+    kind = getattr(cfg, "std_unit", "range")
+    if kind == "range" or bool(is_delta.all()):
         return ()
     step = normalizer.step_size("act")
     if step is None:
@@ -138,11 +150,17 @@ def std_scale(
             "the policy does not know what a control step moves",
             where="sampler.std_unit",
             expected="range, or a policy cloned from demonstrations by this version",
-            found="step",
+            found=kind,
             hint="clone the policy again, or give the std in units of the range",
         )
-    unit = torch.where(is_delta, 1.0, step.cpu())
+    moved = _moved(step.cpu(), exec_horizon if kind == "chunk" else 1)
+    unit = torch.where(is_delta, 1.0, moved)
     return (unit.maximum(_min_unit(unit, act_spec, normalizer)),)
+
+
+def _moved(step: Tensor, steps: int) -> Tensor:
+    """Return what so many control steps move, at most half the range where one moves less."""
+    return torch.where(step > MIN_STEP, (steps * step).minimum(step.clamp(min=1.0)), step)
 
 
 def _min_unit(unit: Tensor, act_spec: ActSpec, normalizer: Normalizer) -> Tensor:

@@ -41,12 +41,14 @@ def made(
     return component("policies").make(settings).build(OBS, act, Normalizer(affines, "d")).double()
 
 
-def unit_of(step: torch.Tensor, reference: str = "absolute", **limits: Any) -> torch.Tensor:
-    """The unit (A,) of a std in control steps for actions of range 1."""
+def unit_of(
+    step: torch.Tensor, reference: str = "absolute", std_unit: str = "step", **limits: Any
+) -> torch.Tensor:
+    """The unit (A,) of a std in control steps, or chunks of four, for actions of range 1."""
     act = ActSpec(shape=tuple(step.shape), rate_hz=20.0, reference=reference, **limits)
     zeros = torch.zeros_like(step)
     normalizer = Normalizer({"act": Affine("min_max", zeros, zeros + 1.0, step)}, "d")
-    (unit,) = std_scale(StdBounds(std_unit="step"), act, normalizer)
+    (unit,) = std_scale(StdBounds.model_validate({"std_unit": std_unit}), act, normalizer, 4)
     return torch.as_tensor(unit)
 
 
@@ -153,6 +155,31 @@ def test_a_gripper_of_two_centimetres_has_no_unit_of_a_third_of_a_metre():
 def test_a_gripper_that_stays_open_has_a_third_of_the_delta_elements_unit():
     unit = unit_of(torch.tensor([0.1, 0.2, 0.3, 0.0]), reference="delta,delta,delta,absolute")
     torch.testing.assert_close(unit, torch.tensor([1.0, 1.0, 1.0, 1 / 3]).double())
+
+
+def test_a_chunk_of_targets_moves_its_control_steps_at_most_the_range():
+    step = torch.tensor([0.05, 0.03, 0.04, 0.2, 0.9])
+    expected = torch.tensor([0.2, 0.12, 0.16, 0.8, 1.0]).double()
+    torch.testing.assert_close(unit_of(step, std_unit="chunk"), expected)
+
+
+def test_an_offset_of_a_chunk_displaces_targets_and_delta_actions_alike():
+    """The same motion as targets and as their changes: four steps of 0.1 in one direction."""
+    target, delta = unit_of(torch.tensor([0.1, 0.1]), "absolute,delta", std_unit="chunk").tolist()
+    moved_by_target, moved_by_delta = target, 4 * 0.1 * delta  # a delta of 1 moves by 0.1
+    assert moved_by_target == pytest.approx(moved_by_delta)
+
+
+def test_an_element_that_hardly_moves_has_a_third_of_a_chunks_median():
+    unit = unit_of(torch.tensor([0.05, 0.03, 0.0, 0.04]), std_unit="chunk")
+    torch.testing.assert_close(unit, torch.tensor([0.2, 0.12, 0.16 / 3, 0.16]).double())
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_executed_steps_of_a_policy_are_its_chunk(sampler):
+    found = stds(made(sampler, std_unit="chunk")).flatten(0, 2)
+    assert (found >= 0.2 * STEP.double() * (1 - 1e-6)).all()
+    assert (found <= 1.0 * STEP.double() * (1 + 1e-6)).all()
 
 
 def test_a_policy_that_does_not_know_its_step_refuses():
