@@ -41,7 +41,7 @@ NO_CONFIG = {
 def models(base: type[ConfigModel] = ConfigModel) -> Iterator[type[ConfigModel]]:
     """All loaded config models of robo-rl."""
     for each in base.__subclasses__():
-        if each.__module__.startswith("robo_rl"):
+        if each.__module__.split(".")[0] in ("robo_rl", "robo_rl_sim2real"):
             yield each
         yield from models(each)
 
