@@ -147,7 +147,7 @@ def test_elements_that_hardly_move_have_no_part_in_the_median():
 
 def test_a_gripper_of_two_centimetres_has_no_unit_of_a_third_of_a_metre():
     """A constant element is not scaled, so its normalised unit is a metre: its limits are less."""
-    limits = {"low": (-1.0, -1.0, 0.0), "high": (1.0, 1.0, 0.04)}
+    limits: dict[str, Any] = {"low": (-1.0, -1.0, 0.0), "high": (1.0, 1.0, 0.04)}
     unit = unit_of(torch.tensor([0.5, 0.2, 0.0]), "delta,delta,absolute", **limits)
     torch.testing.assert_close(unit, torch.tensor([1.0, 1.0, 0.02 / 3]).double())
 

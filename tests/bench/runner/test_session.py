@@ -187,7 +187,7 @@ def test_a_cell_that_fails_holds_up_no_other(undisturbed: Bench, tmp_path: Path)
     assert "failed: near default 0: robo-rl: " in output
     assert "01-bc/policy/meta.json" in output
     assert list(bench.kept()) == ["near/sde/0.json"]
-    assert "missing, 1: near default 0" in output
+    assert "missing, 1: near: default (seed 0)" in output
     assert bench.kept()["near/sde/0.json"] == undisturbed.kept()["near/sde/0.json"]
 
 
