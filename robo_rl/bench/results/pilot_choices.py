@@ -1,7 +1,8 @@
 """The choice of a method's setting by its pilots, and the file that keeps it.
 
-The rule is fixed: the highest mean final score over the pilots' tasks and seeds; among equals the
-largest area under the curve over env steps; among these the first setting.
+The rule is the suite's ``pilots.select_by``: ``final``, the highest mean final score over the
+pilots' tasks and seeds, among equals the largest area under the curve over env steps; or ``area``,
+which compares the two in the other order. Among equals of both, the first setting is chosen.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from pydantic import Field, ValidationError
 from robo_rl.bench.results.cell_record import CellRecord, read_json
 from robo_rl.bench.results.scores import mean, score
 from robo_rl.bench.suite.curves import Point
-from robo_rl.bench.suite.pilots import FOLDER, PilotOrigin, method_of, pilot_name, pilot_settings
+from robo_rl.bench.suite.pilots import (
+    FOLDER,
+    PilotOrigin,
+    SelectBy,
+    method_of,
+    pilot_name,
+    pilot_settings,
+)
 from robo_rl.bench.suite.plan import SuitePlan
 from robo_rl.bench.suite.suite import CellKey, ReportConfig, cell_keys
 from robo_rl.config.compose import resolve_tree
@@ -51,7 +59,7 @@ class PilotChoice(ConfigModel):
 class PilotChoices(ConfigModel):
     """The choices of a suite's methods; ``rule`` states how they were made."""
 
-    rule: str = "highest mean final score, then largest area under the curve, then the first"
+    rule: SelectBy = "final"
     methods: dict[str, PilotChoice] = Field(default_factory=dict)
 
     @classmethod
@@ -90,17 +98,19 @@ class PilotChoices(ConfigModel):
         if plan.suite.pilots is None:
             return PilotChoices()
         pilots = plan.pilot_plan()
+        rule = plan.suite.pilots.select_by
         good = {
             method: choice
             for method, choice in self.methods.items()
             if method in plan.suite.pilots.settings
+            and choice.chosen == best_trial(choice.trials, rule)
             and [trial.digest for trial in choice.trials]
             == [
                 pilots.settings_digest(pilot_name(method, i))
                 for i in range(len(plan.suite.pilots.settings[method]))
             ]
         }
-        return self.model_copy(update={"methods": good})
+        return self.model_copy(update={"rule": rule, "methods": good})
 
 
 def with_choices(plan: SuitePlan, choices: PilotChoices) -> SuitePlan:
@@ -120,12 +130,15 @@ def with_choices(plan: SuitePlan, choices: PilotChoices) -> SuitePlan:
     return replace(plan, settings=settings, origins=origins)
 
 
-def choose_settings(pilots: SuitePlan, kept: Mapping[CellKey, CellRecord]) -> PilotChoices:
+def choose_settings(
+    pilots: SuitePlan, kept: Mapping[CellKey, CellRecord], rule: SelectBy
+) -> PilotChoices:
     """Choose a setting of every method whose pilots are all kept.
 
     Args:
         pilots: ``SuitePlan.pilot_plan()``.
         kept: Kept pilots of the current settings.
+        rule: ``pilots.select_by`` of the suite.
     """
     report, names = pilots.suite.report, list(pilots.suite.methods)
     choices: dict[str, PilotChoice] = {}
@@ -135,17 +148,17 @@ def choose_settings(pilots: SuitePlan, kept: Mapping[CellKey, CellRecord]) -> Pi
         if all(key in kept for key in keys):
             ends = _ends({key: kept[key] for key in keys}, report)
             trials = [_trial(pilots, name, kept, ends) for name in own]
-            choices[method] = PilotChoice(chosen=best_trial(trials), trials=tuple(trials))
-    return PilotChoices(methods=choices)
+            choices[method] = PilotChoice(chosen=best_trial(trials, rule), trials=tuple(trials))
+    return PilotChoices(rule=rule, methods=choices)
 
 
-def best_trial(trials: Sequence[PilotTrial]) -> int:
-    """Return the index of the best trial; a trial without a score is the worst."""
+def best_trial(trials: Sequence[PilotTrial], rule: SelectBy) -> int:
+    """Return the index of the best trial by a rule; a trial without a number is the worst."""
 
     def rank(index: int) -> tuple[float, float, int]:
         found = trials[index].score, trials[index].area
-        known, area = (_WORST if number is None else number for number in found)
-        return known, area, -index
+        score, area = (_WORST if number is None else number for number in found)
+        return (score, area, -index) if rule == "final" else (area, score, -index)
 
     return max(range(len(trials)), key=rank)
 

@@ -197,9 +197,10 @@ class SuiteRunner:
     def _choose(self) -> None:
         """Keep the choices of methods whose pilots are complete, beside those of the others."""
         records = comparable_cells(self.cells, self.kept)
-        methods = {**self.choices.methods, **choose_settings(self.plan, records).methods}
+        found = choose_settings(self.plan, records, self.choices.rule)
+        methods = {**self.choices.methods, **found.methods}
         if methods != self.choices.methods:
-            self.choices = PilotChoices(methods=methods)
+            self.choices = self.choices.model_copy(update={"methods": methods})
             self.choices.write(self.results.root, self.name)
 
     def valid_records(self) -> dict[CellKey, CellRecord]:
@@ -241,4 +242,4 @@ def _choices(plan: SuitePlan, folders: BenchFolders) -> PilotChoices:
             found = PilotChoices.read(root, plan.name).valid(plan)
             if found.methods:
                 return found
-    return PilotChoices()
+    return PilotChoices().valid(plan)

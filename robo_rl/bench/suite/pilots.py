@@ -6,15 +6,16 @@
       cells: {door: {dppo: {…}}}                         # overrides of one task under one method
       seeds: [100]
       settings: {default: [{}, {gamma: 0.999}], dppo: [{}, {stages: {…}}]}
+      select_by: final                                   # or area, of the curve over env steps
 
 Setting i of method NAME is the pilot ``NAME@i``: a method of a suite of its own, in the folder
-``pilots`` of the suite. The setting with the best final score is that of the reported cells.
+``pilots`` of the suite. The best setting, by ``select_by``, is that of the reported cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, model_validator
 
@@ -27,6 +28,9 @@ FOLDER = "pilots"
 """Folder of the pilots within the results and runs of their suite."""
 
 Nodes = dict[str, YamlNode]
+
+SelectBy = Literal["final", "area"]
+"""``final``: final score; ``area``: mean of the learning curve over env steps."""
 
 
 class PilotsConfig(ConfigModel):
@@ -42,6 +46,8 @@ class PilotsConfig(ConfigModel):
     """Seeds of every pilot."""
     settings: dict[str, tuple[dict[str, Any], ...]]
     """Method → overrides of each setting; every method has equally many."""
+    select_by: SelectBy = "final"
+    """What the chosen setting of a method has most of, as a mean over tasks and seeds."""
 
     @model_validator(mode="after")
     def _every_method_is_tried_equally_often(self) -> PilotsConfig:

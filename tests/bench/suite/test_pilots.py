@@ -143,7 +143,12 @@ def trial(score: float | None, area: float | None = None) -> PilotTrial:
     ],
 )
 def test_the_rule_is_the_final_score_then_the_area_then_the_first(trials: Any, best: int):
-    assert best_trial(trials) == best
+    assert best_trial(trials, "final") == best
+
+
+def test_a_suite_about_speed_compares_the_areas_first():
+    trials = [trial(1.0, 0.7), trial(0.9, 0.8), trial(0.95, 0.8), trial(1.0, None)]
+    assert best_trial(trials, "area") == 2
 
 
 def test_the_area_holds_the_last_value_of_a_run_that_stopped():
@@ -158,7 +163,7 @@ def test_a_method_is_given_its_best_setting_once_all_its_pilots_are_kept(plan: S
     pilots = plan.pilot_plan()
     found = records(pilots, {"default@1": 0.6, "sde@0": 0.7, "gaussian@1": 0.9})
     del found[CellKey("middle", "gaussian@0", 101)]
-    choices = choose_settings(pilots, found)
+    choices = choose_settings(pilots, found, "final")
     assert {m: each.chosen for m, each in choices.methods.items()} == {"default": 1, "sde": 0}
     first, second = choices.methods["default"].trials
     assert (first.score, second.score) == (0.5, 0.6)
@@ -168,7 +173,7 @@ def test_a_method_is_given_its_best_setting_once_all_its_pilots_are_kept(plan: S
 
 def test_reported_cells_have_the_chosen_setting_and_say_which(plan: SuitePlan, tmp_path: Path):
     pilots = plan.pilot_plan()
-    choices = choose_settings(pilots, records(pilots, {"default@1": 0.6}))
+    choices = choose_settings(pilots, records(pilots, {"default@1": 0.6}), "final")
     choices.write(tmp_path, "tiny")
     again = PilotChoices.read(tmp_path, "tiny").valid(plan)
     assert again == choices
@@ -180,9 +185,20 @@ def test_reported_cells_have_the_chosen_setting_and_say_which(plan: SuitePlan, t
     assert plan.cell(CellKey("near", "default", 0)).pilot is None
 
 
+def test_a_choice_by_another_rule_does_not_count(here: Path, plan: SuitePlan):
+    pilots = plan.pilot_plan()
+    made = choose_settings(pilots, records(pilots, {"default@1": 0.6}), "final").methods["default"]
+    areas = zip(made.trials, (0.9, 0.1), strict=True)
+    trials = tuple(each.model_copy(update={"area": area}) for each, area in areas)
+    choices = PilotChoices(methods={"default": made.model_copy(update={"trials": trials})})
+    assert choices.valid(plan) == choices
+    write_suite(here, pilots=PILOTS | {"select_by": "area"})
+    assert choices.valid(load_plan("tiny")) == PilotChoices(rule="area")
+
+
 def test_a_choice_among_other_settings_does_not_count(here: Path, plan: SuitePlan):
     pilots = plan.pilot_plan()
-    choices = choose_settings(pilots, records(pilots, {}))
+    choices = choose_settings(pilots, records(pilots, {}), "final")
     assert choices.valid(load_plan("tiny", ["stages.bc.steps=9"])) == choices
     settings = SETTINGS | {"sde": [{}, rate(4e-4)]}
     write_suite(here, pilots=PILOTS | {"settings": settings})
