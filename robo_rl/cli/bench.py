@@ -75,30 +75,55 @@ def run(
     folders = BenchFolders(out, results, RESULTS)
     if page is not None:
         _write_page(page, folders)
-        return
-    if listed or not suite:
+    elif listed or not suite:
         typer.echo(_suites(results))
-        return
-    desks = _desks(suite, overrides or [], folders, pilots=pilots)
-    for desk in desks:
-        desk.select(_split(task), _split(method), _numbers(seeds))
-    refusal = _not_published(desks, results) or (None if summary else _not_piloted(desks))
-    if refusal is not None and not dry_run:
-        raise refusal
-    if summary:
-        _demand_there(results)
-    if dry_run:
-        if refusal is not None:
-            typer.echo(f"would be refused: {refusal}", err=True)
-        found, complete = _looked_ahead(desks, jobs, redo=redo), True
     else:
-        found, complete = {}, True
+        desks = _desks(suite, overrides or [], folders, pilots=pilots)
         for desk in desks:
-            complete &= summary or _complete(desk, jobs, redo=redo)
-            found[desk.plan.name] = desk.summary()
-            _print(desk, found[desk.plan.name])
-    write_json(json_file, found if suite == ALL else next(iter(found.values())))
-    raise typer.Exit(0 if complete else 1)
+            desk.select(_split(task), _split(method), _numbers(seeds))
+        if dry_run:
+            found, complete = _planned(desks, results, jobs, redo=redo), True
+        elif summary:
+            found, complete = _summarised(desks, results), True
+        else:
+            found, complete = _ran(desks, results, jobs, redo=redo)
+        write_json(json_file, found if suite == ALL else next(iter(found.values())))
+        raise typer.Exit(0 if complete else 1)
+
+
+def _planned(desks: list[SuiteRunner], results: Path, jobs: int, *, redo: bool) -> dict[str, Any]:
+    """Print what a run would do, and why it would be refused; return the numbers by suite."""
+    if (refusal := _not_published(desks, results) or _not_piloted(desks)) is not None:
+        typer.echo(f"would be refused: {refusal}", err=True)
+    return _looked_ahead(desks, jobs, redo=redo)
+
+
+def _summarised(desks: list[SuiteRunner], results: Path) -> dict[str, Any]:
+    """Print the tables of finished cells; return their numbers by suite."""
+    if (refusal := _not_published(desks, results)) is not None:
+        raise refusal
+    _demand_there(results)
+    return {desk.plan.name: _shown(desk) for desk in desks}
+
+
+def _ran(
+    desks: list[SuiteRunner], results: Path, jobs: int, *, redo: bool
+) -> tuple[dict[str, Any], bool]:
+    """Run the missing cells and print the tables; return the numbers, and whether all is there."""
+    if (refusal := _not_published(desks, results) or _not_piloted(desks)) is not None:
+        raise refusal
+    found, complete = dict[str, Any](), True
+    for desk in desks:
+        complete &= _complete(desk, jobs, redo=redo)
+        found[desk.plan.name] = _shown(desk)
+    return found, complete
+
+
+def _shown(desk: SuiteRunner) -> dict[str, Any]:
+    """Print the tables of a suite; return its numbers."""
+    found = desk.summary()
+    _print(desk, found)
+    return found
 
 
 def _desks(

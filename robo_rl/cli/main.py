@@ -8,11 +8,12 @@ entry points.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from importlib.metadata import version
@@ -51,6 +52,8 @@ RESUMABLE = ("demo", "run", *UP_TO, "bench")
 """Verbs that resume from their saved state."""
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
+UsageError: Any = typer.BadParameter.__base__
+"""Typer's error for a wrong command line, which no module of typer exports."""
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
@@ -111,14 +114,41 @@ def _run(words: list[str]) -> int:
     verb = words[0] if words and not words[0].startswith("-") else None
     if verb is not None and verb not in VERBS:
         raise ConfigError(f"unknown verb '{verb}'", hint=did_you_mean(verb, VERBS))
+    command = typer.main.get_command(_app(verb))
     try:
-        _app(verb)(args=words or ["--help"], prog_name="robo-rl")
+        with command.make_context("robo-rl", words or ["--help"]) as context:
+            command.invoke(context)
+    except UsageError as error:
+        return _misused(error)
+    except typer.Exit as end:
+        return end.exit_code
     except SystemExit as end:
-        for error in _causes(end):
-            if isinstance(error, KeyboardInterrupt):
-                raise error from None
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        return end.code if isinstance(end.code, int) else 1
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is buffered has no reader either
+        return 1
     return 0
+
+
+def _reader_is_gone() -> bool:
+    """Whether no process reads the standard output, as in ``robo-rl list | head -1``."""
+    output = select.poll()
+    output.register(1, 0)
+    return bool(output.poll(0))
+
+
+def _misused(error: Any) -> int:
+    """Raise the error for a command line that typer refuses; print the help that it returns."""
+    said = error.format_message().rstrip(".")
+    if "\n" in said:  # a group without a command
+        typer.echo(said, err=True)
+        return ConfigError.status
+    line = error.ctx.command_path if error.ctx else "robo-rl"
+    hint = f"`{line} -h` shows its arguments and options"
+    where = line.removeprefix("robo-rl").strip() or None
+    raise ConfigError(said[:1].lower() + said[1:], where=where, hint=hint) from error
 
 
 def _app(verb: str | None) -> typer.Typer:
@@ -215,9 +245,3 @@ def _interrupted(error: KeyboardInterrupt, *, runs: bool) -> int:
     said = f"; {kept}, the same command resumes there" if runs else ""
     typer.echo(f"robo-rl: interrupted{said}", err=True)
     return ended.status
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

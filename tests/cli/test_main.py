@@ -79,7 +79,34 @@ def test_a_verb_on_a_robot_ends_though_a_library_has_threads():
 @pytest.mark.parametrize("words", [["list", "--nonsense"], ["list", "a", "b"]])
 def test_a_wrong_option_is_the_users_error(words: list[str], capsys: pytest.CaptureFixture[str]):
     assert cli.main(words) == 2
-    assert "Usage: robo-rl list" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("robo-rl: list: ")
+    assert said.endswith("; `robo-rl list -h` shows its arguments and options\n")
+    assert said.count("\n") == 1
+
+
+def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["data"]) == 2
+    assert "Usage: robo-rl data" in capsys.readouterr().err
+
+
+def test_another_broken_pipe_is_a_fault(verb):
+    def run() -> None:
+        raise BrokenPipeError("of a worker")
+
+    verb(run)
+    with pytest.raises(BrokenPipeError, match="of a worker"):
+        cli.main(["list"])
+
+
+def test_a_reader_that_goes_away_is_no_fault():
+    code = (
+        "import os, sys; from robo_rl.cli import main as cli\n"
+        "read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+        "sys.stderr.write(str(cli.main(['list', 'tasks'])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "1")
 
 
 def test_a_typed_error_is_one_line(verb, capsys: pytest.CaptureFixture[str]):
