@@ -29,7 +29,7 @@ def resolve_experiment(
 ) -> dict[str, Any]:
     """Return an experiment with its defaults, given by name or by content.
 
-    Paths and ``model_error``, which only widens the reported intervals, are omitted.
+    Paths are omitted, and what only widens intervals: ``model_error`` and ``difference_error``.
     """
     if not isinstance(content, str):
         with TemporaryDirectory() as folder:
@@ -38,7 +38,7 @@ def resolve_experiment(
             return resolve_experiment(str(file), overrides)
     found = validate(compose(content, overrides), Experiment).model_dump(mode="json")
     for stage in found["stages"].values():
-        for name in ("path", "model_error"):
+        for name in ("path", "model_error", "difference_error"):
             stage.pop(name, None)
     return {key: value for key, value in found.items() if key not in _ELSEWHERE}
 

@@ -20,6 +20,10 @@ how many of these ratings are wrong (``contradicted``). ``off`` is how far outsi
 true return in ten may lie (``ope.calibration``). ``covered then`` is the coverage after widening
 the intervals of each task by the ``off`` of the other tasks.
 
+The last table has a row for every estimator and ``difference_error``: improved policies that are
+rated better than their clone and how many of these are wrong, and the same of all ordered pairs of
+one task's policies inside the data support. Its default holds for the tables above.
+
     python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …]
         [--estimators fqe rollouts …]
 
@@ -31,7 +35,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +57,18 @@ from scipy.stats import rankdata
 from robo_rl.core.atomic_files import make_directory
 from robo_rl.ope.conformal import conformal_quantile, distance_outside, widen
 from robo_rl.ope.policy_comparison import OpeAnswer, clip_interval, compare_estimates
-from robo_rl.train.ope.ope_evaluator import OpeResult
+from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeResult
 
 COLUMNS = (
     *("task", "who", "policies", "strange", "covered", "width", "of the strange"),
     *("rank", "cannot tell", "wrong"),
 )
+BY_ERROR = (
+    *("who", "difference_error", "improved: better", "contradicted"),
+    *("pairs: better", "contradicted"),
+)
+ERROR = OpeConfig().difference_error  # returns are in 0 to 1
+ERRORS = (0.0, 0.05, 0.1, 0.15, 0.2)
 OVER_ALL = ("who", "covered", "width", "improved: better", "contradicted", "off", "covered then")
 KEPT = Path(__file__).parent / "results" / "gate_calibration"
 ALL = "all of them"
@@ -81,6 +91,11 @@ def main() -> None:
         for who in next(iter(split.values())):
             figures[who] = row = over_all({task: each[who] for task, each in split.items()})
             print(_row([who, *_cells(row)]))
+        print("\n" + _row(BY_ERROR) + "\n" + "|---" * len(BY_ERROR) + "|")
+        for who, error in product(next(iter(split.values())), ERRORS):
+            own = {task: each[who] for task, each in split.items()}
+            figures[f"{who} {error:g}"] = row = by_error(own, error)
+            print(_row([who, f"{error:g}", *(str(number) for number in row.values())]))
     if args.json:
         args.json.write_text(json.dumps(figures, indent=2) + "\n")
 
@@ -115,6 +130,23 @@ def over_all(policies: Mapping[str, list[PolicyEstimate]]) -> dict[str, Any]:
     }
 
 
+def by_error(policies: Mapping[str, list[PolicyEstimate]], error: float) -> dict[str, int]:
+    """Count the answers "better", and the contradicted ones, with a ``difference_error``."""
+    better, contradicted = _of_improved(policies, error)
+    pairs = [
+        pair
+        for each in policies.values()
+        for pair in permutations([x for x in each if not x.is_ood], 2)
+        if _answer(*pair, error) is OpeAnswer.BETTER
+    ]
+    return {
+        "improved_better": better,
+        "improved_contradicted": contradicted,
+        "pairs_better": len(pairs),
+        "pairs_contradicted": sum(_contradicted(*pair, OpeAnswer.BETTER) for pair in pairs),
+    }
+
+
 def _width(policies: list[PolicyEstimate]) -> float:
     return float(np.median([each.interval.high - each.interval.low for each in policies]))
 
@@ -129,12 +161,14 @@ def _off(policies: list[PolicyEstimate]) -> float:
     )
 
 
-def _of_improved(policies: Mapping[str, list[PolicyEstimate]]) -> tuple[int, int]:
+def _of_improved(
+    policies: Mapping[str, list[PolicyEstimate]], error: float = ERROR
+) -> tuple[int, int]:
     """Count the improved policies that are rated better than their clone, and the wrong ratings."""
     places = {plan.name: place for place, plan in enumerate(PLANS)}
     clone = places[f"all_{WHOLE}"]
     pairs = [(each[places[name]], each[clone]) for each in policies.values() for name in IMPROVERS]
-    better = [pair for pair in pairs if _answer(*pair) is OpeAnswer.BETTER]
+    better = [pair for pair in pairs if _answer(*pair, error) is OpeAnswer.BETTER]
     return len(better), sum(_contradicted(*pair, OpeAnswer.BETTER) for pair in better)
 
 
@@ -200,10 +234,11 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _answer(new: PolicyEstimate, old: PolicyEstimate) -> OpeAnswer:
+def _answer(new: PolicyEstimate, old: PolicyEstimate, error: float = ERROR) -> OpeAnswer:
     """Return the gate's answer on replacing the old policy by the new one."""
     verdicts = {
-        name: compare_estimates(each, old.members[name]) for name, each in new.members.items()
+        name: compare_estimates(each, old.members[name], error=error)
+        for name, each in new.members.items()
     }
     return OpeResult(verdicts, new.ood_distance, STRANGE).answer
 

@@ -105,7 +105,8 @@ def settings(seed: int) -> dict[str, Any]:
     """Return the settings of clone, critics, algorithm and gate."""
     clone = resolve_experiment("lift_offline", [f"seed={seed}"])
     del clone["stages"]["offline"]  # this benchmark replaces it
-    misled = _misled().model_dump(mode="json", exclude={"model_error"})  # affects no value
+    widening = {"model_error", "difference_error"}  # affect no value
+    misled = _misled().model_dump(mode="json", exclude=widening)
     return {"clone": clone, "offline": misled, "bonus": BONUS}
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from scipy.special import stdtrit
 from torch import Tensor
 
+from robo_rl.ope.conformal import widen
 from robo_rl.stats.intervals import Interval
 from robo_rl.stats.power import episodes_by_sqrt_n
 
@@ -29,36 +30,41 @@ class PolicyComparison(NamedTuple):
 
     Args:
         difference: Mean over the resamples.
-        interval: Bootstrap interval of the difference.
+        interval: Bootstrap interval of the difference, widened by ``error`` on either side.
         margin: Difference that counts as better.
         answer: Verdict of ``compare_estimates``.
+        error: Error of the difference that resampling does not show.
     """
 
     difference: float
     interval: Interval
     margin: float
     answer: OpeAnswer
+    error: float = 0.0
 
     @property
     def leaning(self) -> OpeAnswer:
         """The verdict by the mean difference alone."""
-        if self.difference > self.margin:
+        if self.difference > self.margin + self.error:
             return OpeAnswer.BETTER
-        return OpeAnswer.WORSE if self.difference < 0.0 else OpeAnswer.CANNOT_TELL
+        return OpeAnswer.WORSE if self.difference < -self.error else OpeAnswer.CANNOT_TELL
 
     def episodes_needed(self, episodes: int) -> int | None:
-        """Return the number of episodes at which the interval would decide, if it shrinks as 1/√n.
+        """Return the number of episodes at which the interval would decide.
+
+        The bootstrap interval is assumed to shrink as 1/√n; ``error`` stays.
 
         Args:
             episodes: Number of episodes of the resamples.
 
         Returns:
-            None if no number suffices: the difference is between 0 and the margin.
+            None if no number suffices: the difference is between −error and margin + error.
         """
-        threshold = {OpeAnswer.BETTER: self.margin, OpeAnswer.WORSE: 0.0}.get(self.leaning)
-        if threshold is None:
+        limits = {OpeAnswer.BETTER: self.margin + self.error, OpeAnswer.WORSE: -self.error}
+        if self.leaning not in limits:
             return None
-        return episodes_by_sqrt_n(episodes, self.difference, self.interval, threshold)
+        bootstrap = widen(self.interval, -self.error)
+        return episodes_by_sqrt_n(episodes, self.difference, bootstrap, limits[self.leaning])
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -67,20 +73,22 @@ class PolicyComparison(NamedTuple):
 
 
 def compare_estimates(
-    new: Tensor, old: Tensor, margin: float = 0.0, confidence: float = 0.95
+    new: Tensor, old: Tensor, margin: float = 0.0, error: float = 0.0, confidence: float = 0.95
 ) -> PolicyComparison:
     """Compare estimates (M,) of two policies on the same resamples.
 
     The verdict is better if the whole interval of the difference is above the margin, and worse if
-    it is below 0.
+    it is below 0. A bootstrap interval shows the variance of a difference and not its bias: values
+    of two policies that the data cover unequally are wrong by unequal amounts. ``error`` widens the
+    interval for it.
     """
-    interval = bootstrap_interval(new - old, confidence)
+    interval = widen(bootstrap_interval(new - old, confidence), error)
     answer = OpeAnswer.CANNOT_TELL
     if interval.low > margin:
         answer = OpeAnswer.BETTER
     elif interval.high < 0.0:
         answer = OpeAnswer.WORSE
-    return PolicyComparison(float((new - old).mean()), interval, margin, answer)
+    return PolicyComparison(float((new - old).mean()), interval, margin, answer, error)
 
 
 def unanimous(answers: Sequence[OpeAnswer]) -> OpeAnswer:

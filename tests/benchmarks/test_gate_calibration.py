@@ -113,3 +113,14 @@ def test_an_improved_policy_is_compared_with_its_clone():
     policies = [(better | clone).get(name, found(0.9, truth=0.9)) for name in names]
     counted = CALIBRATION.over_all({"a": policies, "b": policies})
     assert (counted["better"], counted["contradicted"], counted["improved"]) == (8, 8, 8)
+
+
+def test_a_difference_error_takes_back_the_answers_that_are_near():
+    policies = [found(0.1, truth=0.3), found(0.3, truth=0.1), found(0.9, truth=0.9)]
+    places = {plan.name: place for place, plan in enumerate(POLICIES.PLANS)}
+    tasks = {"one": [policies[0]] * len(places)}
+    tasks["one"][places["awr"]], tasks["one"][places["ppo"]] = policies[1], policies[2]
+    near, far = (CALIBRATION.by_error(tasks, error) for error in (0.05, 0.2))
+    assert (near["improved_better"], near["improved_contradicted"]) == (2, 1)
+    assert (far["improved_better"], far["improved_contradicted"]) == (1, 0)
+    assert near["pairs_contradicted"] > far["pairs_contradicted"] == 0

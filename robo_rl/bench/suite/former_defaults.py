@@ -16,6 +16,7 @@ FORMER: dict[str, Any] = {
     "loss_weight": "prediction",  # policy
     "kl_trim": 0.0,  # stages.online.algo
     "lr_probe": False,  # stages.online.algo
+    "difference_error": 0.0,  # stages.offline
 }
 """Option → the value that describes runs before it."""
 

@@ -57,7 +57,10 @@ class OpeConfig(OpeDataConfig):
             data, relative to the distances within the data. Beyond it no policy is called better.
         model_error: Fraction of the range of possible returns by which value intervals are widened,
             for every estimator. It covers the error of ``fqe`` beyond the bootstrap in nine
-            policies of ten (``benchmarks/gate_calibration.py``). Differences are not widened.
+            policies of ten (``benchmarks/gate_calibration.py``).
+        difference_error: The same for the interval of the difference of two policies, which decides
+            the gate. 0.1 costs none of the verdicts on improved policies there, and halves the
+            wrong ones among all pairs.
     """
 
     estimators: tuple[Annotated[Component[Estimator], component("estimators")], ...] = (
@@ -65,6 +68,7 @@ class OpeConfig(OpeDataConfig):
     )
     max_ood_distance: float = Field(default=1.35, ge=1.0)
     model_error: float = Field(default=0.4, ge=0.0, le=1.0)
+    difference_error: float = Field(default=0.1, ge=0.0, le=1.0)
 
     @field_serializer("estimators", mode="wrap")
     def _bare(self, value: Any, handler: SerializerFunctionWrapHandler) -> tuple[Any, ...]:
@@ -213,7 +217,8 @@ class OpeEvaluator:
     ) -> OpeResult:
         """Compare two policies by each estimator; ``ood_distance`` is that of the new policy."""
         pairs = {name: (new[name].members, old[name].members) for name in new}
-        verdicts = {name: compare_estimates(*pair, margin) for name, pair in pairs.items()}
+        error = self._share_of_range(self.cfg.difference_error)
+        verdicts = {name: compare_estimates(*pair, margin, error) for name, pair in pairs.items()}
         return OpeResult(verdicts, ood_distance, self.cfg.max_ood_distance)
 
     def numbers(self, estimates: Estimates, label: str) -> dict[str, Any]:
@@ -224,9 +229,7 @@ class OpeEvaluator:
         widened by ``model_error``. ``…_effective`` is the effective fraction of the decisions that
         a weighting estimator rests on.
         """
-        bounds = self.data.bounds
-        wide = bounds.high - bounds.low
-        off = self.cfg.model_error * wide if math.isfinite(wide) else 0.0
+        bounds, off = self.data.bounds, self._share_of_range(self.cfg.model_error)
         intervals, means = {}, {}
         for name, estimate in estimates.items():
             intervals[name] = clip_interval(
@@ -241,6 +244,11 @@ class OpeEvaluator:
             if estimate.effective_fraction is not None:
                 found[f"{name}_{label}_effective"] = estimate.effective_fraction
         return found
+
+    def _share_of_range(self, share: float) -> float:
+        """Return a share of the range of returns; 0 if the data show no range."""
+        wide = self.data.bounds.high - self.data.bounds.low
+        return share * wide if math.isfinite(wide) else 0.0
 
     def _number(self, value: float, interval: Interval) -> dict[str, Any]:
         return {"value": value, **interval._asdict(), "n": self.episodes, "unit": RETURN}

@@ -123,7 +123,8 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
 def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: OpeAnswer
 ):
-    def said(new: Tensor, old: Tensor, margin: float) -> PolicyComparison:
+    def said(new: Tensor, old: Tensor, margin: float, error: float) -> PolicyComparison:
+        assert error > 0.0
         difference = float((new - old).mean())
         return PolicyComparison(difference, Interval(difference, difference), margin, answer)
 

@@ -1,0 +1,120 @@
+"""Verdicts of the offline gates in the kept runs of suites, for several values of difference_error.
+
+The sentence of a gate has the interval of the estimated difference, and the report has the returns
+of both policies in the env. Each row widens the bootstrap intervals by another
+``difference_error`` and counts the runs whose new policy is better. Of these, ``lower`` have a
+lower mean return than their old policy, and ``surely`` beyond the 95 % interval of the difference
+of both returns. ``missed`` are the runs that are not called better and whose return is surely
+higher. Policies outside the data support are never better.
+
+    python benchmarks/gate_verdicts.py [--json FILE] [--suites offline_methods offline_to_online]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.store import Results
+from robo_rl.train.ope.ope_evaluator import OpeConfig
+
+RESULTS = Path(__file__).parent / "results"
+SUITES = ("offline_methods", "offline_to_online")
+ERRORS = (0.0, 0.05, 0.1, 0.15, 0.2)
+COLUMNS = ("difference_error", "runs", "better", "lower", "surely", "missed")
+_DIFFERENCE = re.compile(r": [+-][\d.]+ \[([+-][\d.]+), [+-][\d.]+\], margin ([\d.]+)")
+
+
+class Verdict(NamedTuple):
+    """A gate by one estimator, and what its policies return in the env.
+
+    Args:
+        low: Lower end of the bootstrap interval of the estimated difference.
+        margin: Difference that counts as better.
+        ood_distance: That of the new policy.
+        gain: True return of the new policy minus that of the old one.
+        reach: Half of the 95 % interval of ``gain``.
+        error: ``difference_error`` of the run.
+        accepted: Whether the run went on with the new policy.
+    """
+
+    low: float
+    margin: float
+    ood_distance: float
+    gain: float
+    reach: float
+    error: float = 0.0
+    accepted: bool = False
+
+    def is_better(self, error: float) -> bool:
+        """Whether the gate accepts the new policy with this ``difference_error``."""
+        known = self.ood_distance <= OpeConfig().max_ood_distance
+        return known and self.low - error > self.margin
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the interval of the true gain excludes 0."""
+        return abs(self.gain) > self.reach
+
+
+def verdicts(record: CellRecord) -> Iterator[Verdict]:
+    """Yield the gates of a run that one estimator decided; rewards are successes, 0 or 1."""
+    for label, stage in record.stages.items():
+        numbers, said = stage.numbers, _DIFFERENCE.findall(stage.gate)
+        if len(said) == 1 and "return_ungated" in numbers:
+            error = record.config["stages"][label].get("difference_error", 0.0)
+            low, margin = map(float, said[0])
+            distance = float(numbers["ood_distance_after"])
+            accepted = bool(numbers["accepted"])
+            yield Verdict(low + error, margin, distance, *_gain(numbers), error, accepted)
+
+
+def _gain(numbers: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the difference of the true returns, and half of its 95 % interval."""
+    ends = [
+        np.array([number.low, number.value, number.high], dtype=float)
+        for number in (numbers["return_ungated"], numbers["return_before"])
+    ]
+    halves = [(high - low) / 2.0 for low, _, high in ends]
+    return float(ends[0][1] - ends[1][1]), float(np.hypot(*halves))
+
+
+def count(found: list[Verdict], error: float) -> dict[str, float]:
+    """Return a row of the table."""
+    better = [each for each in found if each.is_better(error)]
+    lower = [each for each in better if each.gain < 0.0]
+    others = [each for each in found if not each.is_better(error)]
+    return {
+        "difference_error": error,
+        "runs": len(found),
+        "better": len(better),
+        "lower": len(lower),
+        "surely": sum(each.is_sure for each in lower),
+        "missed": sum(each.is_sure and each.gain > 0.0 for each in others),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--suites", nargs="+", default=list(SUITES))
+    args = parser.parse_args()
+    kept = [record for name in args.suites for record in Results(RESULTS, name).read().values()]
+    found = [verdict for record in kept for verdict in verdicts(record)]
+    rows = [count(found, error) for error in ERRORS]
+    print(f"| {' | '.join(COLUMNS)} |\n" + "|---" * len(COLUMNS) + "|")
+    for row in rows:
+        print(f"| {' | '.join(f'{value:g}' for value in row.values())} |")
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
