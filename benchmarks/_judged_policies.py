@@ -175,7 +175,7 @@ def settings(task: str, plan: PolicyRecipe) -> dict[str, Any]:
     return {
         **{name: resolve_experiment(content) for name, content in parts.items()},
         "judge": judging.model_dump(
-            mode="json", exclude={"max_ood_distance", "model_error", "difference_error"}
+            mode="json", exclude={"max_ood_distance", "model_error"}
         ),  # not used
     }
 

@@ -29,7 +29,8 @@ def resolve_experiment(
 ) -> dict[str, Any]:
     """Return an experiment with its defaults, given by name or by content.
 
-    Paths are omitted, and what only widens intervals: ``model_error`` and ``difference_error``.
+    Paths are omitted, and what widens intervals: ``model_error``, which changes no policy, and
+    ``difference_error``, which decides only gates that are not waived.
     """
     if not isinstance(content, str):
         with TemporaryDirectory() as folder:

@@ -20,9 +20,10 @@ how many of these ratings are wrong (``contradicted``). ``off`` is how far outsi
 true return in ten may lie (``ope.calibration``). ``covered then`` is the coverage after widening
 the intervals of each task by the ``off`` of the other tasks.
 
-The last table has a row for every estimator and ``difference_error``: improved policies that are
-rated better than their clone and how many of these are wrong, and the same of all ordered pairs of
-one task's policies inside the data support. Its default holds for the tables above.
+The last table has a row for every estimator and ``difference_error``. It counts the improved
+policies that are rated better than their clone, and how many of these ratings are wrong. It counts
+the same over all ordered pairs of one task's policies inside the data support. The tables above
+have the default of ``difference_error``.
 
     python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …]
         [--estimators fqe rollouts …]
@@ -57,7 +58,8 @@ from scipy.stats import rankdata
 from robo_rl.core.atomic_files import make_directory
 from robo_rl.ope.conformal import conformal_quantile, distance_outside, widen
 from robo_rl.ope.policy_comparison import OpeAnswer, clip_interval, compare_estimates
-from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeResult
+from robo_rl.train.ope.ope_evaluator import OpeResult
+from robo_rl.train.stages.offline_rl import OfflineRl
 
 COLUMNS = (
     *("task", "who", "policies", "strange", "covered", "width", "of the strange"),
@@ -67,8 +69,8 @@ BY_ERROR = (
     *("who", "difference_error", "improved: better", "contradicted"),
     *("pairs: better", "contradicted"),
 )
-ERROR = OpeConfig().difference_error  # returns are in 0 to 1
-ERRORS = (0.0, 0.05, 0.1, 0.15, 0.2)
+DIFFERENCE_ERROR: float = OfflineRl.Config.model_fields["difference_error"].default
+DIFFERENCE_ERRORS = (0.0, 0.05, 0.1, 0.15, 0.2)
 OVER_ALL = ("who", "covered", "width", "improved: better", "contradicted", "off", "covered then")
 KEPT = Path(__file__).parent / "results" / "gate_calibration"
 ALL = "all of them"
@@ -92,7 +94,7 @@ def main() -> None:
             figures[who] = row = over_all({task: each[who] for task, each in split.items()})
             print(_row([who, *_cells(row)]))
         print("\n" + _row(BY_ERROR) + "\n" + "|---" * len(BY_ERROR) + "|")
-        for who, error in product(next(iter(split.values())), ERRORS):
+        for who, error in product(next(iter(split.values())), DIFFERENCE_ERRORS):
             own = {task: each[who] for task, each in split.items()}
             figures[f"{who} {error:g}"] = row = by_error(own, error)
             print(_row([who, f"{error:g}", *(str(number) for number in row.values())]))
@@ -162,7 +164,7 @@ def _off(policies: list[PolicyEstimate]) -> float:
 
 
 def _of_improved(
-    policies: Mapping[str, list[PolicyEstimate]], error: float = ERROR
+    policies: Mapping[str, list[PolicyEstimate]], error: float = DIFFERENCE_ERROR
 ) -> tuple[int, int]:
     """Count the improved policies that are rated better than their clone, and the wrong ratings."""
     places = {plan.name: place for place, plan in enumerate(PLANS)}
@@ -234,7 +236,7 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _answer(new: PolicyEstimate, old: PolicyEstimate, error: float = ERROR) -> OpeAnswer:
+def _answer(new: PolicyEstimate, old: PolicyEstimate, error: float = DIFFERENCE_ERROR) -> OpeAnswer:
     """Return the gate's answer on replacing the old policy by the new one."""
     verdicts = {
         name: compare_estimates(each, old.members[name], error=error)

@@ -2,10 +2,12 @@
 
 The sentence of a gate has the interval of the estimated difference, and the report has the returns
 of both policies in the env. Each row widens the bootstrap intervals by another
-``difference_error`` and counts the runs whose new policy is better. Of these, ``lower`` have a
-lower mean return than their old policy, and ``surely`` beyond the 95 % interval of the difference
-of both returns. ``missed`` are the runs that are not called better and whose return is surely
-higher. Policies outside the data support are never better.
+``difference_error`` and counts the runs whose new policy is better. Policies outside the data
+support are never better.
+
+- ``lower``, of the better ones: the mean return is lower than that of the old policy.
+- ``significant``, of the lower ones: the 95 % interval of the true difference is below 0.
+- ``missed``, of the others: that interval is above 0.
 
     python benchmarks/gate_verdicts.py [--json FILE] [--suites offline_methods offline_to_online]
 """
@@ -23,12 +25,11 @@ import numpy as np
 
 from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.store import Results
-from robo_rl.train.ope.ope_evaluator import OpeConfig
 
 RESULTS = Path(__file__).parent / "results"
 SUITES = ("offline_methods", "offline_to_online")
 ERRORS = (0.0, 0.05, 0.1, 0.15, 0.2)
-COLUMNS = ("difference_error", "runs", "better", "lower", "surely", "missed")
+COLUMNS = ("difference_error", "runs", "better", "lower", "significant", "missed")
 _DIFFERENCE = re.compile(r": [+-][\d.]+ \[([+-][\d.]+), [+-][\d.]+\], margin ([\d.]+)")
 
 
@@ -38,30 +39,31 @@ class Verdict(NamedTuple):
     Args:
         low: Lower end of the bootstrap interval of the estimated difference.
         margin: Difference that counts as better.
-        ood_distance: That of the new policy.
+        is_supported: Whether the new policy is inside the data support.
         gain: True return of the new policy minus that of the old one.
-        reach: Half of the 95 % interval of ``gain``.
+        half_width: Half of the 95 % interval of ``gain``.
         error: ``difference_error`` of the run.
         accepted: Whether the run went on with the new policy.
     """
 
     low: float
     margin: float
-    ood_distance: float
+    is_supported: bool
     gain: float
-    reach: float
+    half_width: float
     error: float = 0.0
     accepted: bool = False
 
     def is_better(self, error: float) -> bool:
         """Whether the gate accepts the new policy with this ``difference_error``."""
-        known = self.ood_distance <= OpeConfig().max_ood_distance
-        return known and self.low - error > self.margin
+        if error == self.error:
+            return self.accepted  # the printed end is rounded
+        return self.is_supported and self.low - error > self.margin
 
     @property
-    def is_sure(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval of the true gain excludes 0."""
-        return abs(self.gain) > self.reach
+        return abs(self.gain) > self.half_width
 
 
 def verdicts(record: CellRecord) -> Iterator[Verdict]:
@@ -69,11 +71,12 @@ def verdicts(record: CellRecord) -> Iterator[Verdict]:
     for label, stage in record.stages.items():
         numbers, said = stage.numbers, _DIFFERENCE.findall(stage.gate)
         if len(said) == 1 and "return_ungated" in numbers:
-            error = record.config["stages"][label].get("difference_error", 0.0)
+            settings = record.config["stages"][label]
+            error = settings.get("difference_error", 0.0)
             low, margin = map(float, said[0])
-            distance = float(numbers["ood_distance_after"])
+            supported = numbers["ood_distance_after"] <= settings["max_ood_distance"]
             accepted = bool(numbers["accepted"])
-            yield Verdict(low + error, margin, distance, *_gain(numbers), error, accepted)
+            yield Verdict(low + error, margin, supported, *_gain(numbers), error, accepted)
 
 
 def _gain(numbers: Mapping[str, Any]) -> tuple[float, float]:
@@ -96,8 +99,8 @@ def count(found: list[Verdict], error: float) -> dict[str, float]:
         "runs": len(found),
         "better": len(better),
         "lower": len(lower),
-        "surely": sum(each.is_sure for each in lower),
-        "missed": sum(each.is_sure and each.gain > 0.0 for each in others),
+        "significant": sum(each.is_significant for each in lower),
+        "missed": sum(each.is_significant and each.gain > 0.0 for each in others),
     }
 
 

@@ -105,13 +105,13 @@ def settings(seed: int) -> dict[str, Any]:
     """Return the settings of clone, critics, algorithm and gate."""
     clone = resolve_experiment("lift_offline", [f"seed={seed}"])
     del clone["stages"]["offline"]  # this benchmark replaces it
-    widening = {"model_error", "difference_error"}  # affect no value
-    misled = _misled().model_dump(mode="json", exclude=widening)
+    unused = {"model_error", "difference_error"}  # the first affects no value, the second is fixed
+    misled = _misled().model_dump(mode="json", exclude=unused)
     return {"clone": clone, "offline": misled, "bonus": BONUS}
 
 
 def _misled() -> OfflineRl.Config:
-    return OfflineRl.Config.model_validate({"algo": REACH})
+    return OfflineRl.Config.model_validate({"algo": REACH, "difference_error": 0.0})
 
 
 def line(seed: int, cell: dict[str, Any]) -> str:

@@ -65,8 +65,8 @@ the logarithms |
 (`robo_rl/stats/sequential.py`; `--seeds` runs them). It covers all tasks and methods in planned \
 groups of seeds, and stops before an incomplete group. *Cannot tell* does not mean equal |
 | pilots | equally many settings of every method, run on tasks and seeds that are not reported. \
-The setting with the highest mean final success is that of the reported runs, among equals \
-that with the largest area under the curve over env steps; with `select_by: area` the area comes \
+The setting with the highest mean final success is that of the reported runs. Among equals it is \
+that with the largest area under the curve over env steps. With `select_by: area` the area comes \
 first |
 | all tasks | numbers over the seeds that every task has |
 | revision | commits of robo-rl that made the cells of the row, in tables whose rows differ in \

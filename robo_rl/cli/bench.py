@@ -82,31 +82,31 @@ def run(
         for desk in desks:
             desk.select(_split(task), _split(method), _numbers(seeds))
         if dry_run:
-            found, complete = _planned(desks, results, jobs, redo=redo), True
+            found, complete = _show_plan(desks, results, jobs, redo=redo), True
         elif summary:
-            found, complete = _summarised(desks, results), True
+            found, complete = _show_summary(desks, results), True
         else:
-            found, complete = _ran(desks, results, jobs, redo=redo)
+            found, complete = _run_cells(desks, results, jobs, redo=redo)
         write_json(json_file, found if suite == ALL else next(iter(found.values())))
         raise typer.Exit(0 if complete else 1)
 
 
-def _planned(desks: list[SuiteRunner], results: Path, jobs: int, *, redo: bool) -> dict[str, Any]:
+def _show_plan(desks: list[SuiteRunner], results: Path, jobs: int, *, redo: bool) -> dict[str, Any]:
     """Print what a run would do, and why it would be refused; return the numbers by suite."""
     if (refusal := _not_published(desks, results) or _not_piloted(desks)) is not None:
         typer.echo(f"would be refused: {refusal}", err=True)
     return _looked_ahead(desks, jobs, redo=redo)
 
 
-def _summarised(desks: list[SuiteRunner], results: Path) -> dict[str, Any]:
+def _show_summary(desks: list[SuiteRunner], results: Path) -> dict[str, Any]:
     """Print the tables of finished cells; return their numbers by suite."""
     if (refusal := _not_published(desks, results)) is not None:
         raise refusal
     _demand_there(results)
-    return {desk.plan.name: _shown(desk) for desk in desks}
+    return {desk.plan.name: _print_tables(desk) for desk in desks}
 
 
-def _ran(
+def _run_cells(
     desks: list[SuiteRunner], results: Path, jobs: int, *, redo: bool
 ) -> tuple[dict[str, Any], bool]:
     """Run the missing cells and print the tables; return the numbers, and whether all is there."""
@@ -115,11 +115,11 @@ def _ran(
     found, complete = dict[str, Any](), True
     for desk in desks:
         complete &= _complete(desk, jobs, redo=redo)
-        found[desk.plan.name] = _shown(desk)
+        found[desk.plan.name] = _print_tables(desk)
     return found, complete
 
 
-def _shown(desk: SuiteRunner) -> dict[str, Any]:
+def _print_tables(desk: SuiteRunner) -> dict[str, Any]:
     """Print the tables of a suite; return its numbers."""
     found = desk.summary()
     _print(desk, found)

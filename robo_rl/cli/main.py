@@ -52,8 +52,8 @@ RESUMABLE = ("demo", "run", *UP_TO, "bench")
 """Verbs that resume from their saved state."""
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
-UsageError: Any = typer.BadParameter.__base__
-"""Typer's error for a wrong command line, which no module of typer exports."""
+ClickError: Any = typer.BadParameter.__mro__[2]
+"""Base of typer's errors for a wrong command line, which no module of typer exports."""
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0, 1 for a failed check, 2 for a user error, 4 if another process of the run
-        ended, 130 if interrupted by SIGINT, 143 by SIGTERM.
+        ended, 130 if interrupted by SIGINT, 143 by SIGTERM; 1 too if the output's reader is gone.
     """
     # OpenMP reads it when torch is loaded. Threads that spin while they wait make small networks
     # tens of times slower as soon as another program uses the cores.
@@ -114,16 +114,20 @@ def _run(words: list[str]) -> int:
     verb = words[0] if words and not words[0].startswith("-") else None
     if verb is not None and verb not in VERBS:
         raise ConfigError(f"unknown verb '{verb}'", hint=did_you_mean(verb, VERBS))
-    command = typer.main.get_command(_app(verb))
+    command: Any = typer.main.get_command(_app(verb))
+    if not words or (len(words) == 1 and hasattr(command.commands.get(verb), "commands")):
+        words = [*words, "--help"]  # also for a group without a command
     try:
-        with command.make_context("robo-rl", words or ["--help"]) as context:
+        with command.make_context("robo-rl", words) as context:
             command.invoke(context)
-    except UsageError as error:
-        return _misused(error)
+    except ClickError as error:
+        raise _command_line_error(error) from error
     except typer.Exit as end:
         return end.exit_code
+    except typer.Abort:
+        return 1
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
+        return _exit_status(end)
     except BrokenPipeError:
         if not _reader_is_gone():
             raise
@@ -139,16 +143,21 @@ def _reader_is_gone() -> bool:
     return bool(output.poll(0))
 
 
-def _misused(error: Any) -> int:
-    """Raise the error for a command line that typer refuses; print the help that it returns."""
-    said = error.format_message().rstrip(".")
-    if "\n" in said:  # a group without a command
-        typer.echo(said, err=True)
-        return ConfigError.status
-    line = error.ctx.command_path if error.ctx else "robo-rl"
+def _exit_status(end: SystemExit) -> int:
+    """Return the status of an exit, after printing its text, as Python does."""
+    if isinstance(end.code, str):
+        typer.echo(f"robo-rl: {end.code}", err=True)
+    return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+
+
+def _command_line_error(error: Any) -> ConfigError:
+    """Return the error of one line for a command line that typer refuses."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    line = context.command_path if context else "robo-rl"
     hint = f"`{line} -h` shows its arguments and options"
     where = line.removeprefix("robo-rl").strip() or None
-    raise ConfigError(said[:1].lower() + said[1:], where=where, hint=hint) from error
+    return ConfigError(said[:1].lower() + said[1:], where=where, hint=hint)
 
 
 def _app(verb: str | None) -> typer.Typer:

@@ -44,7 +44,7 @@ class PolicyComparison(NamedTuple):
 
     @property
     def leaning(self) -> OpeAnswer:
-        """The verdict by the mean difference alone."""
+        """The verdict if the bootstrap interval had no width."""
         if self.difference > self.margin + self.error:
             return OpeAnswer.BETTER
         return OpeAnswer.WORSE if self.difference < -self.error else OpeAnswer.CANNOT_TELL

@@ -86,8 +86,22 @@ def test_a_wrong_option_is_the_users_error(words: list[str], capsys: pytest.Capt
 
 
 def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["data"]) == 2
-    assert "Usage: robo-rl data" in capsys.readouterr().err
+    assert cli.main(["data"]) == 0
+    assert "Usage: robo-rl data" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "said"), [(None, 0, ""), (3, 3, ""), ("why", 1, "robo-rl: why\n")]
+)
+def test_a_verb_that_exits_has_the_status_of_python(
+    verb, capsys: pytest.CaptureFixture[str], code: int | str | None, status: int, said: str
+):
+    def run() -> None:
+        raise SystemExit(code)
+
+    verb(run)
+    assert cli.main(["list"]) == status
+    assert capsys.readouterr().err == said
 
 
 def test_another_broken_pipe_is_a_fault(verb):

@@ -59,7 +59,7 @@ class PilotChoice(ConfigModel):
 class PilotChoices(ConfigModel):
     """The choices of a suite's methods; ``rule`` states how they were made."""
 
-    rule: SelectBy = "final"
+    rule: str = "final"
     methods: dict[str, PilotChoice] = Field(default_factory=dict)
 
     @classmethod
@@ -94,7 +94,7 @@ class PilotChoices(ConfigModel):
         return path
 
     def valid(self, plan: SuitePlan) -> PilotChoices:
-        """Return the choices that were made among the current settings of a suite."""
+        """Return the choices among the current settings of a suite, by its current rule."""
         if plan.suite.pilots is None:
             return PilotChoices()
         pilots = plan.pilot_plan()

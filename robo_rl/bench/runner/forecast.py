@@ -117,9 +117,9 @@ def suite_row(name: str, results: Path) -> tuple[str, ...]:
     Only kept cells are composed, so that it is fast.
     """
     plan = load_plan(name)
-    plan = with_choices(plan, PilotChoices.read(results, plan.name).valid(plan))
     cells = len(cell_keys(plan.suite))
     try:
+        plan = with_choices(plan, PilotChoices.read(results, plan.name).valid(plan))
         own, further, stale = _counted(plan, Results(results, plan.name).read())
     except RoboRlError as error:
         return name, f"? of {cells}", "?", "?", str(error).splitlines()[0]

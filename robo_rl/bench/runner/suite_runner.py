@@ -25,7 +25,7 @@ from robo_rl.bench.runner.console import ProgressDisplay
 from robo_rl.bench.runner.eta import EtaEstimator
 from robo_rl.bench.runner.run_tasks import RunTask, run_tasks
 from robo_rl.bench.runner.session import BenchSession
-from robo_rl.bench.suite.pilots import method_of
+from robo_rl.bench.suite.pilots import SelectBy, method_of
 from robo_rl.bench.suite.plan import Cell, SuitePlan
 from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys, select_part
 from robo_rl.bench.suite.suite_file import load_plan
@@ -81,6 +81,7 @@ class SuiteRunner:
     ) -> None:
         plan = load_plan(name, overrides)
         self.name, self.pilots = plan.name, pilots
+        self.select_by: SelectBy = plan.suite.pilots.select_by if plan.suite.pilots else "final"
         self.choices: PilotChoices = _choices(plan, folders)
         self.plan: SuitePlan = plan.pilot_plan() if pilots else with_choices(plan, self.choices)
         self.results = Results(folders.results, self.plan.name)
@@ -197,10 +198,10 @@ class SuiteRunner:
     def _choose(self) -> None:
         """Keep the choices of methods whose pilots are complete, beside those of the others."""
         records = comparable_cells(self.cells, self.kept)
-        found = choose_settings(self.plan, records, self.choices.rule)
+        found = choose_settings(self.plan, records, self.select_by)
         methods = {**self.choices.methods, **found.methods}
-        if methods != self.choices.methods:
-            self.choices = self.choices.model_copy(update={"methods": methods})
+        self.choices = found.model_copy(update={"methods": methods})
+        if self.choices != PilotChoices.read(self.results.root, self.name):
             self.choices.write(self.results.root, self.name)
 
     def valid_records(self) -> dict[CellKey, CellRecord]:

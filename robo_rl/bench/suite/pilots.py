@@ -47,7 +47,7 @@ class PilotsConfig(ConfigModel):
     settings: dict[str, tuple[dict[str, Any], ...]]
     """Method → overrides of each setting; every method has equally many."""
     select_by: SelectBy = "final"
-    """What the chosen setting of a method has most of, as a mean over tasks and seeds."""
+    """Score by which a method's setting is chosen, as a mean over tasks and seeds."""
 
     @model_validator(mode="after")
     def _every_method_is_tried_equally_often(self) -> PilotsConfig:

@@ -52,6 +52,7 @@ class OpeData:
 
     ``bounds`` limit a policy's value. They are the range of returns from any row of the data,
     unless ``critic.head.bounds`` sets others. They are infinite if all rows have the same return.
+    ``span`` is their width; of infinite bounds, the size of that return.
 
     Args:
         cfg: See ``OpeDataConfig``.
@@ -75,7 +76,9 @@ class OpeData:
         members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
-        self.bounds = value_bounds(cfg.fqe, returns_to_go(self.rew, last, _WHOLE))
+        returns = returns_to_go(self.rew, last, _WHOLE)
+        self.bounds = value_bounds(cfg.fqe, returns)
+        self.span = value_span(self.bounds, returns)
         self.fqe = _within(cfg.fqe, self.bounds)
         self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
         self.rows = policy_transitions(data, like, _WHOLE)
@@ -137,6 +140,12 @@ class PolicyOpeCase:
             fqe = Fqe(cfg, self.policy, self.replay, self.resample, generator)
         self.fit("judge", fqe, cfg.steps, generator)
         return fqe
+
+
+def value_span(bounds: Interval, returns: Tensor) -> float:
+    """Return the width of bounds; of infinite ones, the size of the largest return (N,)."""
+    width = bounds.high - bounds.low
+    return width if math.isfinite(width) else float(returns.abs().max())
 
 
 def value_bounds(cfg: Fqe.Config, returns: Tensor) -> Interval:

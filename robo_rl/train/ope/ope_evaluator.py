@@ -5,7 +5,6 @@ Shapes: M members, N rows, E episodes.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, NamedTuple, Self
@@ -58,9 +57,6 @@ class OpeConfig(OpeDataConfig):
         model_error: Fraction of the range of possible returns by which value intervals are widened,
             for every estimator. It covers the error of ``fqe`` beyond the bootstrap in nine
             policies of ten (``benchmarks/gate_calibration.py``).
-        difference_error: The same for the interval of the difference of two policies, which decides
-            the gate. 0.1 costs none of the verdicts on improved policies there, and halves the
-            wrong ones among all pairs.
     """
 
     estimators: tuple[Annotated[Component[Estimator], component("estimators")], ...] = (
@@ -68,7 +64,6 @@ class OpeConfig(OpeDataConfig):
     )
     max_ood_distance: float = Field(default=1.35, ge=1.0)
     model_error: float = Field(default=0.4, ge=0.0, le=1.0)
-    difference_error: float = Field(default=0.1, ge=0.0, le=1.0)
 
     @field_serializer("estimators", mode="wrap")
     def _bare(self, value: Any, handler: SerializerFunctionWrapHandler) -> tuple[Any, ...]:
@@ -213,11 +208,25 @@ class OpeEvaluator:
         return ood_distance(policy, replay, episode, self.is_good, generator)
 
     def compare(
-        self, new: Estimates, old: Estimates, ood_distance: float, margin: float
+        self,
+        new: Estimates,
+        old: Estimates,
+        ood_distance: float,
+        margin: float,
+        difference_error: float,
     ) -> OpeResult:
-        """Compare two policies by each estimator; ``ood_distance`` is that of the new policy."""
+        """Compare two policies by each estimator.
+
+        Args:
+            new: Estimates of the new policy.
+            old: Estimates of the old one.
+            ood_distance: That of the new policy.
+            margin: Difference that counts as better.
+            difference_error: Fraction of the range of returns by which intervals of the difference
+                are widened.
+        """
         pairs = {name: (new[name].members, old[name].members) for name in new}
-        error = self._share_of_range(self.cfg.difference_error)
+        error = difference_error * self.data.span
         verdicts = {name: compare_estimates(*pair, margin, error) for name, pair in pairs.items()}
         return OpeResult(verdicts, ood_distance, self.cfg.max_ood_distance)
 
@@ -229,7 +238,7 @@ class OpeEvaluator:
         widened by ``model_error``. ``…_effective`` is the effective fraction of the decisions that
         a weighting estimator rests on.
         """
-        bounds, off = self.data.bounds, self._share_of_range(self.cfg.model_error)
+        bounds, off = self.data.bounds, self.cfg.model_error * self.data.span
         intervals, means = {}, {}
         for name, estimate in estimates.items():
             intervals[name] = clip_interval(
@@ -244,11 +253,6 @@ class OpeEvaluator:
             if estimate.effective_fraction is not None:
                 found[f"{name}_{label}_effective"] = estimate.effective_fraction
         return found
-
-    def _share_of_range(self, share: float) -> float:
-        """Return a share of the range of returns; 0 if the data show no range."""
-        wide = self.data.bounds.high - self.data.bounds.low
-        return share * wide if math.isfinite(wide) else 0.0
 
     def _number(self, value: float, interval: Interval) -> dict[str, Any]:
         return {"value": value, **interval._asdict(), "n": self.episodes, "unit": RETURN}
