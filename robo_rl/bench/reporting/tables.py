@@ -17,7 +17,7 @@ from robo_rl.bench.suite.formatting import (
     percent,
     with_interval,
 )
-from robo_rl.bench.suite.suite import ReportConfig
+from robo_rl.bench.suite.suite import ReportConfig, TimeRatioConfig
 from robo_rl.train.checkpoint.progress import duration
 
 Numbers = Mapping[str, Any]
@@ -214,12 +214,18 @@ def _improvement(each: Numbers) -> str:
     return f"{percent(each['improvement'])} {ends}".removesuffix(f" {NOTHING}")
 
 
+def _clock(which: TimeRatioConfig) -> str:
+    """Return what a ratio compares: ``seconds with bc to 90 %``."""
+    stages = "".join(f" with {label}" for label in which.prior_stages)
+    return f"{which.axis.replace('_', ' ')}{stages} to {percent(which.threshold)}"
+
+
 def _ratios(summary: Numbers, report: ReportConfig) -> Table:
     rows = [
         (
             name.replace("_", " "),
             f"{which.slow} ÷ {which.fast}",
-            f"{which.axis.replace('_', ' ')} to {percent(which.threshold)}",
+            _clock(which),
             format_time({**each, **ONE}, format_ratio),
             str(len(each["pairs"])),
             _range(each["pairs"]),

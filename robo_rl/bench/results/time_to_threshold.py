@@ -140,12 +140,13 @@ def time_ratio(
     pairs: list[dict[str, Any]] = []
     values: list[TimeToThreshold] = []
     starts: list[tuple[float | None, float | None]] = []
+    clock = report.model_copy(update={"prior_stages": (*report.prior_stages, *which.prior_stages)})
     for key, slow in kept.items():
         fast = kept.get(key._replace(method=which.fast))
         if key.method != which.slow or fast is None:
             continue
         long, short = (
-            time_to_threshold(each, which.threshold, which.axis, report) for each in (slow, fast)
+            time_to_threshold(each, which.threshold, which.axis, clock) for each in (slow, fast)
         )
         if long is not None and short is not None:
             values.append(_quotient(long, short))

@@ -67,6 +67,9 @@ def _others(suite: Suite) -> Iterator[tuple[Place, str]]:
         yield ("report", "student"), str(student)
     for label in suite.report.prior_stages:
         yield ("report", "prior_stages"), label
+    for name, which in suite.report.ratios.items():
+        for label in which.prior_stages:
+            yield ("report", "ratios", name, "prior_stages"), label
     for label in suite.shared:
         if label not in shared:
             yield ("shared",), label

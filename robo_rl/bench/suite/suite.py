@@ -73,6 +73,8 @@ class TimeRatioConfig(ConfigModel):
     """Success rate that both methods are timed to."""
     axis: Literal["seconds", "env_steps"] = "seconds"
     """Axis of the comparison."""
+    prior_stages: tuple[str, ...] = ()
+    """Further stages with seconds that are added to those of both methods."""
 
 
 class SequentialTestConfig(ConfigModel):

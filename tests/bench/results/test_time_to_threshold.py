@@ -207,6 +207,18 @@ def test_a_ratio_is_of_runs_of_one_task_and_seed():
     assert found["mean"] == pytest.approx((3 * 8 * 2) ** (1 / 3))
     logs = student_interval([math.log(each) for each in (3, 8, 2)])
     assert (found["low"], found["high"]) == pytest.approx([math.exp(each) for each in logs])
+    cloned = TimeRatioConfig(fast="fast", slow="slow", prior_stages=("bc",))
+    with_bc, counted = (
+        time_ratio(report, which, cells)["median"]
+        for report, which in (
+            (REPORT, cloned),
+            (
+                REPORT.model_copy(update={"prior_stages": ("bc",)}),
+                cloned.model_copy(update={"prior_stages": ()}),
+            ),
+        )
+    )
+    assert with_bc == counted != found["median"]
     steps = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow", axis="env_steps"), cells)
     assert [pair["ratio"] for pair in steps["pairs"]] == [3.0, 2.0, 2.0]
 
