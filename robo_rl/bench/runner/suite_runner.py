@@ -201,7 +201,7 @@ class SuiteRunner:
         found = choose_settings(self.plan, records, self.select_by)
         methods = {**self.choices.methods, **found.methods}
         self.choices = found.model_copy(update={"methods": methods})
-        if self.choices != PilotChoices.read(self.results.root, self.name):
+        if methods and self.choices != PilotChoices.read(self.results.root, self.name):
             self.choices.write(self.results.root, self.name)
 
     def valid_records(self) -> dict[CellKey, CellRecord]:

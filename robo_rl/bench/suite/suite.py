@@ -76,6 +76,12 @@ class TimeRatioConfig(ConfigModel):
     prior_stages: tuple[str, ...] = ()
     """Further stages with seconds that are added to those of both methods."""
 
+    @model_validator(mode="after")
+    def _stages_in_front_have_seconds(self) -> TimeRatioConfig:
+        if self.prior_stages and self.axis != "seconds":
+            raise ValueError(f"prior_stages: expected axis 'seconds', found '{self.axis}'")
+        return self
+
 
 class SequentialTestConfig(ConfigModel):
     """Plan of the sequential test: seeds per group, number of groups, level of the family."""

@@ -113,6 +113,19 @@ def test_stages_in_front_are_counted_where_the_report_says_so():
     assert time_to_threshold(found, 0.8, "env_steps", report) == TimeToThreshold(200.0)
 
 
+def test_stages_in_front_can_count_in_one_ratio_alone():
+    """The second run is three times as fast, and both are cloned in 30 s."""
+    cells = by_key(run("slow", 0, 2, 9, pace=3.0), run("fast", 0, 2, 9))
+    plain, cloned = (
+        time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow", prior_stages=stages), cells)
+        for stages in ((), ("bc",))
+    )
+    assert plain["median"] == pytest.approx(6.0 / 2.0)
+    assert cloned["median"] == pytest.approx((6.0 + 30.0) / (2.0 + 30.0))
+    with pytest.raises(ValueError, match="expected axis 'seconds', found 'env_steps'"):
+        TimeRatioConfig(slow="slow", axis="env_steps", prior_stages=("bc",))
+
+
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -207,18 +220,6 @@ def test_a_ratio_is_of_runs_of_one_task_and_seed():
     assert found["mean"] == pytest.approx((3 * 8 * 2) ** (1 / 3))
     logs = student_interval([math.log(each) for each in (3, 8, 2)])
     assert (found["low"], found["high"]) == pytest.approx([math.exp(each) for each in logs])
-    cloned = TimeRatioConfig(fast="fast", slow="slow", prior_stages=("bc",))
-    with_bc, counted = (
-        time_ratio(report, which, cells)["median"]
-        for report, which in (
-            (REPORT, cloned),
-            (
-                REPORT.model_copy(update={"prior_stages": ("bc",)}),
-                cloned.model_copy(update={"prior_stages": ()}),
-            ),
-        )
-    )
-    assert with_bc == counted != found["median"]
     steps = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow", axis="env_steps"), cells)
     assert [pair["ratio"] for pair in steps["pairs"]] == [3.0, 2.0, 2.0]
 
