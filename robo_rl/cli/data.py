@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-_LISTED = 50
-
 _Store = Annotated[Path, typer.Argument(help="Directory of the dataset, such as data.zarr.")]
 _Run = Annotated[
     Path,
@@ -194,10 +192,9 @@ def _outside(found: LimitViolations) -> list[str]:
     """Return the number of rows outside the limits and examples, the largest excess first."""
     if not found.rows:
         return []
-    listed = found.examples
-    if len(listed) > _LISTED:
-        listed = sorted(listed, key=lambda each: -each.excess)[:_LISTED]
-    rest = len(found.examples) - len(listed)
+    listed, rest = found.examples, found.elements - len(found.examples)
+    if rest:
+        listed = sorted(listed, key=lambda each: -each.excess)
     head = f"actions outside their limits in {found.rows} of {found.total_rows} rows"
     return [head, *map(str, listed), *([f"… and {rest} more, less far"] if rest else [])]
 

@@ -59,6 +59,11 @@ class TensorSpec(BaseModel):
         """Return the number of elements without the batch axis."""
         return int(np.prod(self.shape, dtype=np.int64))
 
+    @property
+    def num_bytes(self) -> int:
+        """Return the size of one array in memory."""
+        return self.size * np.dtype(self.dtype).itemsize
+
     def element(self, index: int) -> str:
         """Return the name of an element of the last axis, or its number."""
         return self.names[index] if self.names else f"element {index}"
@@ -147,7 +152,7 @@ class ObsSpec(BaseModel):
     @property
     def num_bytes(self) -> int:
         """Return the size of one step's observation in memory."""
-        return sum(spec.size * np.dtype(spec.dtype).itemsize for spec in self.items.values())
+        return sum(spec.num_bytes for spec in self.items.values())
 
     @property
     def image_bytes(self) -> int:

@@ -39,6 +39,9 @@ EXECUTED = "executed"
 
 _ROWS_AT_ONCE = 65536
 
+_STATS_COPIES = 6
+"""Memory that statistics take at most: the rows, and their copy and order in float64."""
+
 
 class Batch(NamedTuple):
     """obs: name → (B, To, …); act: (B, H, A). Physical units."""
@@ -155,14 +158,16 @@ class WindowDataset:
         """Return the windows of rows (B,) with actions from act (N, A)."""
         rows = rows.to(self._first.device).unsqueeze(1)
         past = rows + torch.arange(1 - self.obs_horizon, 1, device=rows.device)
+        return Batch(self._obs(torch.maximum(past, self._first[rows])), self._chunks(rows, act))
+
+    def _chunks(self, rows: Tensor, act: Tensor) -> Tensor:
+        """Return the chunks (B, H, A) of rows (B, 1) from act (N, A)."""
         future = rows + torch.arange(self.horizon, device=rows.device)
-        past = torch.maximum(past, self._first[rows])
         beyond, future = future > self._last[rows], torch.minimum(future, self._last[rows])
-        obs = self._obs(past)
         chunk = act[future]
         if self._is_delta is not None:
             chunk = chunk.masked_fill(beyond[..., None] & self._is_delta, 0.0)
-        return Batch(obs, chunk)
+        return chunk
 
     def _obs(self, rows: Tensor) -> dict[str, Tensor]:
         """Return the observations (B, To, …) of rows (B, To)."""
@@ -228,12 +233,15 @@ class WindowDataset:
         Args:
             relative_to: Observation from which the actions of every window are displacements; empty
                 for absolute actions.
+
+        Raises:
+            DeviceError: The displacements do not fit the memory.
         """
         floating = {k: rows.cpu() for k, rows in self._rows.items() if rows.is_floating_point()}
         changes = None if self._is_delta is None else self._is_delta.cpu()
         step = typical_step(floating["act"], self._last.cpu(), changes)
         if relative_to:
-            floating["act"] = self._displacements(relative_to).cpu()
+            floating["act"] = self._displacements(relative_to)
         found = {key: key_stats(rows, self._axes[key]) for key, rows in floating.items()}
         if self._executed is not self._rows["act"] and not relative_to:
             found["act"] = found["act"].widened(self._executed.cpu())
@@ -242,9 +250,17 @@ class WindowDataset:
 
     def _displacements(self, relative_to: str) -> Tensor:
         """Return all windows' actions relative to an observation, (N·H, A)."""
-        parts = torch.arange(len(self)).split(_ROWS_AT_ONCE)
-        windows = (self.windows(rows) for rows in parts)
-        return torch.cat([relative_rows(each.obs[relative_to], each.act) for each in windows])
+        act, latest = self._rows["act"], self._rows[f"obs.{relative_to}"]
+        number = len(self) * self.horizon
+        needed = _STATS_COPIES * number * act.shape[-1] * act.element_size()
+        what = f"the statistics of {number:,} actions relative to '{relative_to}'"
+        demand_memory(needed, what, "use fewer episodes, or a smaller policy.horizon")
+        found = act.new_empty(number, act.shape[-1], device="cpu")
+        for rows in torch.arange(len(self), device=act.device).split(_ROWS_AT_ONCE):
+            part = relative_rows(latest[rows].unsqueeze(1), self._chunks(rows.unsqueeze(1), act))
+            start = int(rows[0]) * self.horizon
+            found[start : start + len(part)] = part
+        return found
 
 
 def _has_column(store: ZarrStore, name: str, expected: TensorSpec, problem: str) -> bool:

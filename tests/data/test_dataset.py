@@ -107,6 +107,18 @@ def test_statistics_are_those_of_the_rows_without_the_padding(store):
         assert found.names == ("shoulder", "elbow")
 
 
+def test_statistics_of_displacements_read_no_image(store, monkeypatch):
+    obs, act = brute_force(range(5), 1, H)
+    data = WindowDataset(store, TO, H)
+    monkeypatch.setattr(WindowDataset, "_obs", None)
+    monkeypatch.setattr("robo_rl.data.dataset._ROWS_AT_ONCE", 7)
+    found = data.stats("joint_pos").keys["act"]
+    expected = (act - obs).flatten(0, 1).double()
+    torch.testing.assert_close(found.mean, expected.mean(0))
+    assert torch.equal(found.low, expected.amin(0))
+    assert torch.equal(found.high, expected.amax(0))
+
+
 def test_ranges_can_be_widened_by_what_else_was_seen(store):
     stats = WindowDataset(store, TO, H).stats()
     own = stats.keys["obs.joint_pos"]

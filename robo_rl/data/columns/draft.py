@@ -20,11 +20,13 @@ class Told(NamedTuple):
         act: The action.
         success: Whether the task is solved.
         rew: Rewards.
+        terminated: Flags of episodes that end by themselves.
     """
 
     act: str
     success: str
     rew: str
+    terminated: str = ""
 
 
 _SO_ARMS = ("so100", "so101")
@@ -50,7 +52,7 @@ def draft_mapping(info: Columns, is_observed: Callable[[str], bool], told: Told)
     cameras = {key: each for key, each in info.measurements.items() if each.is_picture}
     lines += ["cameras:"] if cameras else []
     for key, feature in cameras.items():
-        height, width = _sides(feature)
+        height, width = feature.sides
         sides = f"width: {width}, height: {height}"
         lines.append(f"  {_item(key).removesuffix('_rgb')}_rgb: {{source: {_text(key)}, {sides}}}")
     action = info.features.get(told.act)
@@ -59,6 +61,8 @@ def draft_mapping(info: Columns, is_observed: Callable[[str], bool], told: Told)
     success = told.success if told.success in info.features else _ASKED
     lines.append(f"success: {success}")
     lines += [f"rew: {told.rew}"] if told.rew in info.features else []
+    if told.terminated in info.features:
+        lines.append(f"terminated: {told.terminated}  # the first flag ends an episode; or false")
     return "\n".join(lines) + "\n"
 
 
@@ -89,8 +93,3 @@ def _item(key: str) -> str:
     for start in ("observation.", "images.", "obs/"):
         key = key.removeprefix(start)
     return as_array_name(key)
-
-
-def _sides(feature: Feature) -> tuple[int, int]:
-    height, width = feature.shape[:2] if feature.shape[2] in (1, 3) else feature.shape[1:]
-    return height, width

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import DataError
+from robo_rl.core.images import crop_and_resize
+from robo_rl.core.memory import demand_memory
 from robo_rl.data.columns.feature import Columns
 from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
+
+ROWS_AFTER_END = "rows_after_end"
+"""Label of an episode: number of rows behind its first flag ``terminated``, which are left out."""
+
+_COPIES = 3
+"""An episode in memory: its rows, their chunks, and what the disk gets of them."""
 
 Column = Callable[[str], NDArray[Any]]
 """Name of a column → its rows (L, …)."""
@@ -34,6 +42,9 @@ def build_episode(
 ) -> dict[str, Any]:
     """Return an episode for ``ZarrStore.extend``.
 
+    It ends at the first row whose flag ``terminated`` is set: rewards and values of later rows are
+    not those of the episode.
+
     Args:
         length: L.
         column: Reads a column.
@@ -44,7 +55,10 @@ def build_episode(
 
     Raises:
         DataError: A flag is neither 0 nor 1, or a column is damaged.
+        DeviceError: The episode does not fit the memory.
     """
+    needed = _COPIES * length * mapping.obs_spec(info).num_bytes
+    demand_memory(needed, str(where), "use smaller images in the mapping")
 
     def vector(source: Any) -> NDArray[np.float32]:
         return source.convert(column(source.source), info.features[source.source])
@@ -55,24 +69,37 @@ def build_episode(
             raise DataError(f"'{name}' is no column of flags", where=where, expected="0 or 1")
         return values.astype(np.bool_)
 
-    told, last = mapping.success, np.arange(length) == length - 1
-    success = told if isinstance(told, bool) else bool(flags(told).any())
-    ended = bool(flags(mapping.terminated)[-1]) if mapping.terminated else success
+    told, ends = mapping.success, mapping.terminated
+    over = np.flatnonzero(flags(ends)) if isinstance(ends, str) and ends else np.zeros(0, np.intp)
+    stop = int(over[0]) + 1 if len(over) else length
+    success = told if isinstance(told, bool) else bool(flags(told)[:stop].any())
+    ended = ends if isinstance(ends, bool) else bool(len(over)) if ends else success
+    last = np.arange(stop) == stop - 1
     rew = column(mapping.rew).reshape(-1) if mapping.rew else np.zeros(length)
     episode: dict[str, Any] = {
-        "obs": {name: vector(each) for name, each in mapping.obs.items()}
-        | {name: images(each) for name, each in mapping.cameras.items()},
-        "act": vector(mapping.act),
-        "rew": rew.astype(np.float32),
+        "obs": {name: vector(each)[:stop] for name, each in mapping.obs.items()}
+        | {name: images(each)[:stop] for name, each in mapping.cameras.items()},
+        "act": vector(mapping.act)[:stop],
+        "rew": rew[:stop].astype(np.float32),
         "terminated": last & ended,
         "truncated": last & (not ended),
         "success": success,
+        "meta": {ROWS_AFTER_END: length - stop} if stop < length else {},
     }
     if mapping.executed is not None:
-        episode[EXECUTED] = vector(mapping.executed)
+        episode[EXECUTED] = vector(mapping.executed)[:stop]
     if mapping.intervention:
-        episode[INTERVENTION] = flags(mapping.intervention)
+        episode[INTERVENTION] = flags(mapping.intervention)[:stop]
     return episode
+
+
+def resize_all(frames: Iterable[Any], length: int, picture: Picture) -> NDArray[np.uint8]:
+    """Return frames (h, w, C), cropped and resized, as images (L, 3, height, width)."""
+    shape = (3, picture.height, picture.width)
+    found = np.empty((length, *shape), np.uint8)
+    for image, frame in zip(found, frames, strict=True):
+        image[:] = crop_and_resize(frame, shape, picture.crop, f"mapping cameras: {picture.source}")
+    return found
 
 
 @contextmanager

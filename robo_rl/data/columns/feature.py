@@ -32,6 +32,12 @@ class Feature(BaseModel):
         return self.dtype in PICTURES
 
     @property
+    def sides(self) -> tuple[int, int]:
+        """Return the height and width of an image."""
+        height, width = self.shape[:2] if self.shape[2] in (1, 3) else self.shape[1:]
+        return height, width
+
+    @property
     def element_names(self) -> tuple[str, ...]:
         """Return one name per element of a vector; empty where the file names none."""
         names = self.names

@@ -186,8 +186,9 @@ class Mapping(ConfigModel):
     """Column of flags: whether a human commanded the row; empty for none."""
     success: bool | str
     """Whether all episodes succeeded, or a column of flags."""
-    terminated: str = ""
-    """Column of flags; without it, an episode that succeeds terminates and others are cut."""
+    terminated: bool | str = ""
+    """Column of flags: the episode ends at the first one set, and later rows are left out. True or
+    false: whether the last row terminates. Empty: that of the file, else ``success``."""
     rew: str = ""
     """Column of rewards; empty for zero."""
 
@@ -210,8 +211,8 @@ class Mapping(ConfigModel):
     @property
     def flags(self) -> tuple[str, ...]:
         """Return the columns of flags."""
-        success = (self.success,) if isinstance(self.success, str) else ()
-        return tuple(name for name in (*success, self.terminated, self.intervention) if name)
+        told = (self.success, self.terminated, self.intervention)
+        return tuple(name for name in told if isinstance(name, str) and name)
 
     @property
     def columns(self) -> set[str]:
@@ -267,7 +268,8 @@ class Mapping(ConfigModel):
             if not _feature(info, f"cameras.{name}", picture.source).is_picture:
                 raise DataError(f"cameras.{name}: '{picture.source}' is no camera", where="mapping")
         for column in (*self.flags, *([self.rew] if self.rew else [])):
-            if _feature(info, column, column).size != 1:
+            feature = _feature(info, column, column)
+            if feature.size != 1 or feature.dtype == "string":
                 raise DataError(f"'{column}' is not one number a row", where="mapping")
         self.act_spec(info)
 

@@ -13,10 +13,9 @@ from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
-from robo_rl.core.images import crop_and_resize
 from robo_rl.data.columns.conversion import convert_columns, demand_mapping
 from robo_rl.data.columns.draft import draft_mapping
-from robo_rl.data.columns.episode import build_episode
+from robo_rl.data.columns.episode import build_episode, resize_all
 from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.convert import Converted
 from robo_rl.data.hdf5.episodes import OBS, TERMINATED, TOLD, Layout, read_episodes, read_layout
@@ -52,11 +51,11 @@ class Hdf5Converter:
         layout = self._layout(run)
         mapping = demand_mapping(self.cfg.mapping, run, "hdf5")
 
-        def blocks() -> Iterator[list[dict[str, Any]]]:
+        def episodes() -> Iterator[dict[str, Any]]:
             for number, rows in enumerate(read_episodes(run, layout, mapping.columns)):
-                yield [_episode(rows, layout, mapping, f"{run} episode {number}")]
+                yield _episode(rows, layout, mapping, f"{run} episode {number}")
 
-        return convert_columns(layout, mapping, layout.kind, blocks, run, out)
+        return convert_columns(layout, mapping, layout.kind, episodes, run, out)
 
     def recover(self, run: Path) -> list[Path]:
         """See ``Converter``; there is nothing to recover."""
@@ -80,15 +79,13 @@ class Hdf5Converter:
 def _episode(
     rows: dict[str, NDArray[Any]], layout: Layout, mapping: Mapping, where: str
 ) -> dict[str, Any]:
-    """Return an episode for ``ZarrStore.append``."""
+    """Return an episode for ``ZarrStore.extend``."""
 
     def images(picture: Picture) -> NDArray[np.uint8]:
-        shape = (3, picture.height, picture.width)
         frames = (_channels_last(frame) for frame in rows[picture.source])
-        where = f"mapping cameras: {picture.source}"
-        return np.stack([crop_and_resize(f, shape, picture.crop, where) for f in frames])
+        return resize_all(frames, len(rows[picture.source]), picture)
 
-    ends = {} if mapping.terminated or TERMINATED not in rows else {"terminated": TERMINATED}
+    ends = {"terminated": TERMINATED} if mapping.terminated == "" and TERMINATED in rows else {}
     told = mapping.model_copy(update=ends)
     return build_episode(
         len(rows[mapping.act.source]), rows.__getitem__, images, layout, told, where

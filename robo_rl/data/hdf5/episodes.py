@@ -22,10 +22,18 @@ from numpy.typing import NDArray
 from robo_rl.core.errors import DataError
 from robo_rl.data.columns.draft import Told
 from robo_rl.data.columns.feature import Feature
-from robo_rl.data.hdf5.files import arrays_of, feature_of, open_file, read_array
+from robo_rl.data.hdf5.files import (
+    array_of,
+    arrays_of,
+    feature_of,
+    group_of,
+    open_file,
+    read_array,
+)
 
 ACTIONS, REWARDS, OBS, TERMINATED = "actions", "rewards", "obs/", "terminated"
-TOLD = Told(ACTIONS, "", REWARDS)
+TOLD = Told(ACTIONS, "", REWARDS, TERMINATED)
+_INFOS = "infos/"
 _MINARI = {"terminations": TERMINATED, "truncations": "truncated"}
 _D4RL = {"terminals": TERMINATED, "timeouts": "truncated"}
 
@@ -69,8 +77,9 @@ def read_layout(path: Path) -> Layout:
         DataError: The file is damaged, has another layout or no episode.
     """
     with open_file(path) as file:
-        if "data" in file and any(name.startswith("demo_") for name in file["data"]):
-            return _robomimic(file, path)
+        data = group_of(file, "data")
+        if data is not None and any(name.startswith("demo_") for name in data):
+            return _robomimic(data, path)
         if any(re.fullmatch(r"episode_\d+", name) for name in file):
             return _minari(file, path)
         if {"observations", ACTIONS, "terminals"} <= set(file):
@@ -90,26 +99,49 @@ def read_episodes(path: Path, layout: Layout, columns: set[str]) -> Iterator[dic
         DataError: A column is missing, damaged or not finite, or has another number of rows.
     """
     with open_file(path) as file:
-        start = 0
+        is_one, start = layout.kind == "d4rl", 0
+        source = group_of(file, "data") if layout.kind == "robomimic" else file
+        shared = _named(layout.kind, file) if is_one else {}
         for name, length in layout.episodes:
             where = f"{path} {name}"
-            source = file["data"] if layout.kind == "robomimic" else file
-            arrays = _named(layout.kind, source if layout.kind == "d4rl" else source[name])
-            rows = slice(start, start + length) if layout.kind == "d4rl" else slice(0, length)
+            arrays = shared if is_one else _named(layout.kind, group_of(source, name))
+            rows = slice(start, start + length) if is_one else slice(0, length)
             start += length
             found: dict[str, NDArray[Any]] = {}
             for column in sorted(columns | ({TERMINATED} & set(arrays))):
                 if column not in arrays:
                     raise DataError("a column is missing", where=where, found=column)
-                found[column] = _rows(arrays[column], rows, length, f"{where} {column}")
+                place = f"{where} {column}"
+                _check_shape(layout, column, arrays[column], rows, place)
+                own = _rows_of(layout, column, arrays[column], rows)
+                values = read_array(arrays[column], own, place)
+                found[column] = values.reshape(length, *(values.shape[1:] or (1,)))
             yield found
 
 
-def _rows(array: Any, rows: slice, length: int, where: str) -> NDArray[Any]:
-    values = read_array(array, rows, where)
-    if len(values) != length:
-        raise DataError("another number of rows", where=where, expected=length, found=len(values))
-    return values.reshape(length, *(values.shape[1:] or (1,)))
+def _check_shape(layout: Layout, column: str, array: Any, rows: slice, where: str) -> None:
+    """Check the rows of an array, and that its shape is that of the first episode's."""
+    count = array.shape[0] if layout.kind != "d4rl" else len(range(*rows.indices(array.shape[0])))
+    length = rows.stop - rows.start
+    allowed = (length, length + 1) if _has_one_more(layout, column) else (length,)
+    if count not in allowed:
+        expected = " or ".join(map(str, allowed))
+        raise DataError("another number of rows", where=where, expected=expected, found=count)
+    found = feature_of(array).shape
+    expected = layout.features[column].shape if column in layout.features else found
+    if found != expected:
+        raise DataError("another shape than before", where=where, expected=expected, found=found)
+
+
+def _has_one_more(layout: Layout, column: str) -> bool:
+    """Return whether a column may also hold what was there before the first action."""
+    return layout.kind == "minari" and column.startswith((OBS, _INFOS))
+
+
+def _rows_of(layout: Layout, column: str, array: Any, rows: slice) -> slice:
+    """Return the rows of the steps: infos tell of the state behind an action."""
+    later = column.startswith(_INFOS) and array.shape[0] > rows.stop and layout.kind == "minari"
+    return slice(rows.start + 1, rows.stop + 1) if later else rows
 
 
 def _named(kind: str, group: Any) -> dict[str, Any]:
@@ -130,44 +162,52 @@ def _named(kind: str, group: Any) -> dict[str, Any]:
     return found
 
 
-def _robomimic(file: Any, path: Path) -> Layout:
-    data = file["data"]
+def _robomimic(data: Any, path: Path) -> Layout:
     names = sorted((n for n in data if n.startswith("demo_")), key=_number)
-    listed = [(name, _length(data[name], path, name)) for name in names]
+    listed = [(name, _length(data, path, name)) for name in names]
     told = _json(data.attrs.get("env_args"))
     kwargs = told.get("env_kwargs", {}) if isinstance(told.get("env_kwargs"), dict) else {}
     rate = kwargs.get("control_freq", 0.0)
     robots: Any = kwargs.get("robots")
     robot: Any = robots[0] if isinstance(robots, list) and robots else robots
-    features = {n: feature_of(a) for n, a in _named("robomimic", data[names[0]]).items()}
+    features = {n: feature_of(a) for n, a in _named("robomimic", group_of(data, names[0])).items()}
     return Layout("robomimic", features, listed, _rate(rate), str(robot) if robot else None)
 
 
 def _minari(file: Any, path: Path) -> Layout:
     names = sorted((n for n in file if re.fullmatch(r"episode_\d+", n)), key=_number)
-    listed = [(name, _length(file[name], path, name)) for name in names]
-    features = {n: feature_of(a) for n, a in _named("minari", file[names[0]]).items()}
+    listed = [(name, _length(file, path, name)) for name in names]
+    features = {n: feature_of(a) for n, a in _named("minari", group_of(file, names[0])).items()}
     return Layout("minari", features, listed, 0.0, None)
 
 
 def _d4rl(file: Any, path: Path) -> Layout:
-    rows = file[ACTIONS].shape[0]
-    over = np.asarray(file["terminals"][:]).astype(bool)
-    over |= np.asarray(file["timeouts"][:]).astype(bool) if "timeouts" in file else False
+    actions = array_of(file, ACTIONS)
+    rows = actions.shape[0] if actions is not None else 0
+    flags = {n: each for n in _D4RL if (each := array_of(file, n)) is not None}
+    if not rows or "terminals" not in flags:
+        raise DataError("no actions with terminals", where=path, expected="arrays of numbers")
+    for name, array in flags.items():
+        if array.shape != (rows,):
+            where = f"{path} {name}"
+            raise DataError("another shape", where=where, expected=(rows,), found=array.shape)
+    over = np.zeros(rows, np.bool_)
+    for name, array in flags.items():
+        over |= read_array(array, slice(0, rows), f"{path} {name}").astype(np.bool_)
     ends = np.flatnonzero(over) + 1
     stops = [*ends.tolist(), *([rows] if not len(ends) or ends[-1] < rows else [])]
     lengths = np.diff([0, *stops]).tolist()
-    if over.shape != (rows,) or not rows:
-        raise DataError("columns differ in length", where=path, expected=rows, found=over.shape)
     listed = [(f"episode {number}", int(length)) for number, length in enumerate(lengths)]
     arrays = {n: a for n, a in _named("d4rl", file).items() if a.shape[0] == rows}
     return Layout("d4rl", {n: feature_of(a) for n, a in arrays.items()}, listed, 0.0, None)
 
 
-def _length(group: Any, path: Path, name: str) -> int:
-    if ACTIONS not in group or not group[ACTIONS].ndim or not group[ACTIONS].shape[0]:
+def _length(parent: Any, path: Path, name: str) -> int:
+    group = group_of(parent, name)
+    actions = None if group is None else array_of(group, ACTIONS)
+    if actions is None or not actions.shape[0]:
         raise DataError("an episode without actions", where=f"{path} {name}")
-    return int(group[ACTIONS].shape[0])
+    return int(actions.shape[0])
 
 
 def _number(name: str) -> int:

@@ -49,23 +49,43 @@ def _demand_path(path: Path, mode: str) -> None:
         raise DataError("the folder does not exist", where=path.parent, hint="make it first")
 
 
-def arrays_of(group: Any, prefix: str = "") -> dict[str, Any]:
-    """Return name → dataset of numbers of a group and of groups within it.
+def group_of(group: Any, name: str) -> Any:
+    """Return a group within a group, or None."""
+    import h5py
 
-    Links to other files are left out: a file that a user is handed reads nothing beside itself.
+    found = _own(group, name)
+    return found if isinstance(found, h5py.Group) else None
+
+
+def array_of(group: Any, name: str) -> Any:
+    """Return a dataset of numbers within a group, or None."""
+    import h5py
+
+    found = _own(group, name)
+    plain = isinstance(found, h5py.Dataset) and not found.is_virtual and not found.external
+    return found if plain and found.dtype.kind in _KINDS and found.ndim else None
+
+
+def arrays_of(group: Any, prefix: str = "") -> dict[str, Any]:
+    """Return name → dataset of numbers of a group and of groups within it."""
+    found: dict[str, Any] = {}
+    for name in group:
+        if (inner := group_of(group, name)) is not None:
+            found |= arrays_of(inner, f"{prefix}{name}/")
+        elif (array := array_of(group, name)) is not None:
+            found[f"{prefix}{name}"] = array
+    return found
+
+
+def _own(group: Any, name: str) -> Any:
+    """Return what a name stands for within the file, or None.
+
+    Links to other files are left out, and so are datasets whose values are in other files: a file
+    that a user is handed reads nothing beside itself.
     """
     import h5py
 
-    found: dict[str, Any] = {}
-    for name in group:
-        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            continue
-        item = group[name]
-        if isinstance(item, h5py.Group):
-            found |= arrays_of(item, f"{prefix}{name}/")
-        elif item.dtype.kind in _KINDS and item.ndim:
-            found[f"{prefix}{name}"] = item
-    return found
+    return group[name] if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
 
 
 def feature_of(array: Any) -> Feature:

@@ -94,7 +94,7 @@ def _of_v3(root: Path, info: Info) -> Iterator[EpisodeEntry]:
     columns = ["episode_index", "length", "tasks", "data/chunk_index", "data/file_index"]
     columns += [f"videos/{key}/{part}" for key in cameras for part in _Place.model_fields]
     for file in sorted((root / "meta/episodes").glob("chunk-*/file-*.parquet")):
-        for number, row in enumerate(read_table(file, columns).to_pylist()):
+        for number, row in enumerate(read_table(file, columns, info.total_episodes).to_pylist()):
             where = f"{file} row {number}"
             entry = _checked(_Row, row, where)
             place = _checked(_Place, _under("data/", row), where)

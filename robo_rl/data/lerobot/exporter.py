@@ -9,6 +9,7 @@ Shapes: L rows of an episode.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,8 +72,8 @@ class LeRobotExporter:
         """Write a dataset, completely or not at all; return the number of episodes.
 
         Raises:
-            DataError: The source is damaged or empty, an image has odd sides, the target exists, or
-                an instruction has no words.
+            DataError: The source is damaged or empty, an image has odd sides, a number does not fit
+                float32, the target exists or cannot be written, or an instruction has no words.
         """
         store = ZarrStore.open(source)
         if out.exists():
@@ -81,28 +82,35 @@ class LeRobotExporter:
             raise DataError("holds no episode", where=source)
         if unknown := sorted(set(store.schema.columns) - {EXECUTED, INTERVENTION}):
             raise DataError("columns that LeRobot has no place for", where=source, found=unknown)
-        with staged_directory(out) as stage:
-            writer = DatasetWriter(stage, self._info(store), self.cfg.codec, self.cfg.crf)
-            for record in store.episodes:
-                self._write(writer, store, record)
-            writer.finish()
-            (stage / MAPPING_FILE).write_text(to_yaml(self._mapping(store)))
+        _demand_words_are_tasks(store)
+        try:
+            with staged_directory(out) as stage:
+                self._write_all(stage, store)
+        except OSError as error:
+            problem = f"could not be written: {error.strerror or error}"
+            raise DataError(problem, where=error.filename or out) from error
         return len(store.episodes)
+
+    def _write_all(self, stage: Path, store: ZarrStore) -> None:
+        writer = DatasetWriter(stage, self._info(store), self.cfg.codec, self.cfg.crf)
+        for record in store.episodes:
+            self._write(writer, store, record)
+        writer.finish()
+        (stage / MAPPING_FILE).write_text(to_yaml(self._mapping(store)))
 
     def _write(self, writer: DatasetWriter, store: ZarrStore, record: EpisodeRecord) -> None:
         rows = store.read(None, [record])
-        vectors = _state_names(store)
-        state = [rows[f"obs.{name}"].reshape(record.length, -1) for name in vectors]
-        columns: dict[str, NDArray[Any]] = {ACTION: rows["act"].astype(np.float32)}
+        state = [_as_float32(rows, f"obs.{name}", store) for name in _state_names(store)]
+        columns: dict[str, NDArray[Any]] = {ACTION: _as_float32(rows, "act", store)}
         if state:
-            columns[STATE] = np.concatenate(state, axis=1).astype(np.float32)
+            columns[STATE] = np.concatenate(state, axis=1)
         columns[NEXT_REWARD] = rows["rew"].astype(np.float32)[:, None]
         done = np.zeros((record.length, 1), dtype=np.bool_)
         done[-1] = True
         columns["next.done"], columns[NEXT_SUCCESS] = done, done & record.success
         columns[NEXT_TERMINATED] = rows["terminated"][:, None]
         if EXECUTED in rows:
-            columns[EXECUTED_ACTION] = rows[EXECUTED].astype(np.float32)
+            columns[EXECUTED_ACTION] = _as_float32(rows, EXECUTED, store)
         if INTERVENTION in rows:
             columns[INTERVENTION] = rows[INTERVENTION][:, None]
         images = {
@@ -175,6 +183,32 @@ class LeRobotExporter:
 def _state_names(store: ZarrStore) -> list[str]:
     """Return the items of the state: vectors, but for an instruction, which is the task."""
     return [name for name in store.obs_spec.vector_names if name != INSTRUCTION]
+
+
+def _as_float32(rows: Mapping[str, NDArray[Any]], key: str, store: ZarrStore) -> NDArray[Any]:
+    """Return rows (L, elements) in the type of LeRobot's vectors, which must hold their numbers."""
+    values = rows[key].reshape(len(rows[key]), -1)
+    found = values.astype(np.float32)
+    if not np.array_equal(found.astype(values.dtype), values):
+        raise DataError(
+            f"'{key}' holds numbers that float32 does not",
+            where=store.path,
+            expected="numbers of float32",
+            found=str(values.dtype),
+        )
+    return found
+
+
+def _demand_words_are_tasks(store: ZarrStore) -> None:
+    """Check that all items of words are the instruction, which LeRobot keeps as the task."""
+    others = set(store.obs_spec.word_names) - {INSTRUCTION}
+    if others:
+        raise DataError(
+            "items of words that LeRobot has no place for",
+            where=store.path,
+            expected=INSTRUCTION,
+            found=", ".join(sorted(others)),
+        )
 
 
 def _names(spec: TensorSpec, item: str) -> list[str]:

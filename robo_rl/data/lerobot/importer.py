@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
-from robo_rl.core.images import crop_and_resize
 from robo_rl.data.columns.conversion import convert_columns, demand_mapping
 from robo_rl.data.columns.draft import Told, draft_mapping
-from robo_rl.data.columns.episode import build_episode
+from robo_rl.data.columns.episode import build_episode, resize_all
+from robo_rl.data.columns.feature import Feature
 from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.convert import Converted
 from robo_rl.data.lerobot.episodes import EpisodeEntry, read_episodes
@@ -34,7 +34,6 @@ from robo_rl.data.lerobot.tables import check_clock, episode_rows, numbers, pict
 from robo_rl.data.lerobot.video import Frame, decode_picture, frames_at
 
 TOLD = Told(ACTION, NEXT_SUCCESS, NEXT_REWARD)
-_EPISODES_AT_ONCE = 8
 
 
 def is_observed(key: str) -> bool:
@@ -70,10 +69,10 @@ class LeRobotConverter:
         info = read_info(run)
         mapping = demand_mapping(self.cfg.mapping, run, "lerobot")
 
-        def blocks() -> Iterator[list[dict[str, Any]]]:
-            return LeRobotReader(run, info, mapping).blocks(_EPISODES_AT_ONCE)
+        def episodes() -> Iterator[dict[str, Any]]:
+            return LeRobotReader(run, info, mapping).read_all()
 
-        return convert_columns(info, mapping, "lerobot", blocks, run, out)
+        return convert_columns(info, mapping, "lerobot", episodes, run, out)
 
     def recover(self, run: Path) -> list[Path]:
         """See ``Converter``; there is nothing to recover."""
@@ -113,19 +112,21 @@ class LeRobotReader:
         stored = {key for key in mapping.columns if info.features[key].dtype != "video"}
         clock = ("timestamp", "frame_index", "episode_index")
         self._columns = list(dict.fromkeys([*clock, *sorted(stored)]))
-        self._table = lru_cache(maxsize=2)(lambda file: read_table(file, self._columns))
+        self._table = lru_cache(maxsize=2)(
+            lambda file: read_table(file, self._columns, info.total_frames)
+        )
 
-    def blocks(self, size: int) -> Iterator[list[dict[str, Any]]]:
-        """Yield the episodes for ``ZarrStore.extend``, ``size`` at a time.
+    def read_all(self) -> Iterator[dict[str, Any]]:
+        """Yield the episodes for ``ZarrStore.extend``.
 
         Raises:
             DataError: A file is damaged, or its rows are not those of the description.
+            DeviceError: An episode does not fit the memory.
         """
-        for start in range(0, len(self.episodes), size):
-            yield [self.read(each) for each in self.episodes[start : start + size]]
+        return map(self.read, self.episodes)
 
     def read(self, entry: EpisodeEntry) -> dict[str, Any]:
-        """Return one episode; see ``blocks``."""
+        """Return one episode; see ``read_all``."""
         file = entry.rows
         rows = episode_rows(self._table(file), entry.number, entry.length, file)
         check_clock(rows, self.info.fps, file)
@@ -137,19 +138,33 @@ class LeRobotReader:
             self.mapping,
             f"{file} episode {entry.number}",
         )
-        return {**episode, "meta": {"tasks": list(entry.tasks)}}
+        return {**episode, "meta": {"tasks": list(entry.tasks), **episode["meta"]}}
 
     def _pictures(self, rows: Any, entry: EpisodeEntry, picture: Picture) -> NDArray[np.uint8]:
         """Return the images (L, 3, height, width) of a camera."""
-        shape = (3, picture.height, picture.width)
-        frames = self._frames(rows, entry, picture.source)
-        where = f"mapping cameras: {picture.source}"
-        return np.stack([crop_and_resize(f, shape, picture.crop, where) for f in frames])
+        return resize_all(self._frames(rows, entry, picture.source), entry.length, picture)
 
     def _frames(self, rows: Any, entry: EpisodeEntry, key: str) -> Iterator[Frame]:
+        feature = self.info.features[key]
         if key in entry.videos:
             part = entry.videos[key]
-            yield from frames_at(part.file, part.begin_s, entry.length, self.info.fps)
+            for frame in frames_at(part.file, part.begin_s, entry.length, self.info.fps):
+                yield _of_size(frame, feature, f"{part.file}")
         else:
-            for number, data in enumerate(pictures(rows, key)):
-                yield decode_picture(data, f"{entry.rows} {key} row {number}")
+            for number, data in enumerate(pictures(rows, key, entry.rows)):
+                where = f"{entry.rows} {key} row {number}"
+                yield _of_size(decode_picture(data, where), feature, where)
+
+
+def _of_size(frame: Frame, feature: Feature, where: str) -> Frame:
+    """Return a frame that has the sides of its feature: crops are in pixels of these."""
+    height, width = frame.shape[:2]
+    if (height, width) != feature.sides:
+        wanted_height, wanted_width = feature.sides
+        raise DataError(
+            "a frame has other sides than meta/info.json says",
+            where=where,
+            expected=f"{wanted_width} × {wanted_height} pixels",
+            found=f"{width} × {height} pixels",
+        )
+    return frame

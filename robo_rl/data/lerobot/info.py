@@ -114,7 +114,11 @@ def file_of(root: Path, template: str, **fields: int | str) -> Path:
         return f"{int(fields[name]):0{width}d}" if width else str(fields[name])
 
     text = _FIELD.sub(filled, template)
-    inside = ".." not in Path(text).parts and not Path(text).is_absolute() and "\0" not in text
+    inside = ".." not in Path(text).parts and not Path(text).is_absolute()
+    inside &= "\0" not in text
+    if ":" in text:
+        problem = "a path with a colon, which video libraries read as an address"
+        raise DataError(problem, where=root / INFO_FILE, found=template)
     if inside and "{" not in text and _stays(root, root / text):
         return root / text
     raise DataError("a path leads out of the dataset", where=root / INFO_FILE, found=template)

@@ -5,7 +5,8 @@ Shapes: L rows of an episode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import DataError, DeviceError
+from robo_rl.core.memory import demand_memory
 from robo_rl.data.columns.feature import Feature
 
 CLOCK_TOLERANCE_S = 1e-3
 """Largest distance of a row's time from that of its number; LeRobot's own is 1e-4 s in float32."""
 
 
-def read_table(file: Path, columns: Sequence[str]) -> Any:
+def read_table(file: Path, columns: Sequence[str], most_rows: int) -> Any:
     """Read columns of a Parquet file as a ``pyarrow.Table``.
 
+    Args:
+        file: The file.
+        columns: Names of the columns.
+        most_rows: Rows of the whole dataset. A file of few bytes can hold any number of equal rows.
+
     Raises:
-        DataError: The file is missing or damaged, or lacks a column.
-        DeviceError: pyarrow is not installed.
+        DataError: The file is missing or damaged, lacks a column, or has too many rows.
+        DeviceError: pyarrow is not installed, or the columns do not fit the memory.
     """
     try:
         import pyarrow as pa
@@ -37,12 +44,27 @@ def read_table(file: Path, columns: Sequence[str]) -> Any:
             missing = sorted(set(columns) - set(parquet.schema_arrow.names))
             if missing:
                 raise DataError("columns are missing", where=file, found=", ".join(missing))
+            _demand_size(parquet.metadata, set(columns), most_rows, file)
             return parquet.read(columns=list(columns))
     except FileNotFoundError:
         raise DataError("file is missing", where=file) from None
     except (OSError, pa.ArrowException) as error:
         first_line = str(error).partition("\n")[0]
         raise DataError(f"unreadable: {first_line}", where=file) from None
+
+
+def _demand_size(metadata: Any, columns: set[str], most_rows: int, file: Path) -> None:
+    """Check the numbers of rows and values that the end of a file says, before they are read."""
+    if metadata.num_rows > most_rows:
+        found = f"{metadata.num_rows} rows"
+        raise DataError(
+            "more rows than meta/info.json says", where=file, expected=most_rows, found=found
+        )
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    parts = [group.column(i) for group in groups for i in range(group.num_columns)]
+    read = [part for part in parts if part.path_in_schema.partition(".")[0] in columns]
+    needed = sum(max(8 * part.num_values, part.total_uncompressed_size) for part in read)
+    demand_memory(needed, str(file), "split the dataset into smaller files")
 
 
 def episode_rows(table: Any, number: int, length: int, file: Path) -> Any:
@@ -89,14 +111,14 @@ def numbers(rows: Any, key: str, feature: Feature, file: Path) -> NDArray[Any]:
     Raises:
         DataError: A row has another number of elements, or a value is not finite.
     """
-    flat = _flat(rows[key].combine_chunks())
+    flat, uniform = _flat(rows[key].combine_chunks())
     values = flat.to_numpy(zero_copy_only=False)
-    if len(values) != len(rows) * feature.size:
+    if len(values) != len(rows) * feature.size or not uniform:
         raise DataError(
             f"'{key}' does not fit its shape",
             where=file,
             expected=f"{len(rows)} rows of {list(feature.shape)}",
-            found=f"{len(values)} values",
+            found=f"{len(values)} values{'' if uniform else ', in lists of different lengths'}",
         )
     values = values.reshape(len(rows), *feature.shape)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -105,16 +127,26 @@ def numbers(rows: Any, key: str, feature: Feature, file: Path) -> NDArray[Any]:
     return values
 
 
-def pictures(rows: Any, key: str) -> Iterable[bytes]:
-    """Return the encoded images of a column, in order."""
-    return (each["bytes"] for each in rows[key].to_pylist())
+def pictures(rows: Any, key: str, file: Path) -> Iterator[bytes]:
+    """Yield the encoded images of a column, in order.
+
+    Raises:
+        DataError: A row has none.
+    """
+    for number, each in enumerate(rows[key].to_pylist()):
+        if not isinstance(each, dict) or not isinstance(each.get("bytes"), bytes):
+            raise DataError(f"'{key}' holds no image", where=f"{file} row {number}")
+        yield each["bytes"]
 
 
-def _flat(column: Any) -> Any:
-    """Return the elements of nested lists, in order."""
+def _flat(column: Any) -> tuple[Any, bool]:
+    """Return the elements of nested lists, in order; and whether all lists are of one length."""
     import pyarrow as pa
 
-    column = column.storage if isinstance(column, pa.ExtensionArray) else column
+    pc: Any = import_module("pyarrow.compute")  # its functions are made at import
+    column, uniform = column.storage if isinstance(column, pa.ExtensionArray) else column, True
     while pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        ends = pc.min_max(pc.list_value_length(column))
+        uniform &= ends["min"] == ends["max"]
         column = column.flatten()
-    return column
+    return column, uniform

@@ -23,6 +23,12 @@ CODECS = {"av1": "libsvtav1", "h264": "libx264"}
 
 Frame = NDArray[np.uint8]
 
+_LOCAL = {"protocol_whitelist": "file"}
+"""Options of PyAV: files alone are opened, no addresses that a name or a playlist holds."""
+
+_PICTURES = {b"\x89PNG": "png_pipe", b"\xff\xd8\xff": "jpeg_pipe"}
+"""First bytes of an image → its format."""
+
 
 def frames_at(file: Path, begin_s: float, count: int, fps: float) -> Iterator[Frame]:
     """Yield ``count`` frames of a video, from a time on.
@@ -40,7 +46,7 @@ def frames_at(file: Path, begin_s: float, count: int, fps: float) -> Iterator[Fr
     from av.error import FFmpegError
 
     try:
-        with av.open(str(file)) as container:
+        with av.open(str(file.absolute()), format="mp4", options=_LOCAL) as container:
             yield from _wanted(container, file, begin_s, count, fps)
     except (FFmpegError, OSError, IndexError, ValueError) as error:  # names that are no UTF-8
         raise DataError(f"unreadable: {error}", where=file) from None
@@ -81,8 +87,11 @@ def decode_picture(data: bytes, where: object) -> Frame:
     import av
     from av.error import FFmpegError
 
+    kind = next((each for start, each in _PICTURES.items() if data.startswith(start)), None)
+    if kind is None:
+        raise DataError("is no PNG or JPEG image", where=where)
     try:
-        with av.open(io.BytesIO(data), "r") as container:
+        with av.open(io.BytesIO(data), "r", format=kind, options=_LOCAL) as container:
             return cast(Frame, next(container.decode(video=0)).to_ndarray(format="rgb24"))
     except (FFmpegError, OSError, IndexError, StopIteration, ValueError) as error:
         raise DataError(f"damaged image: {error}", where=where) from None

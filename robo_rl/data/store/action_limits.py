@@ -18,6 +18,9 @@ from robo_rl.core.spec import ActSpec
 
 _ROUNDING = 1e-6
 
+MOST_EXAMPLES = 50
+"""Number of violations that are kept one by one: wrong units make one of every value."""
+
 
 class LimitViolation(NamedTuple):
     """An action outside its limits.
@@ -54,12 +57,14 @@ class LimitViolations(NamedTuple):
     Args:
         rows: Number of rows with a violation.
         total_rows: Number of all rows.
-        examples: The violations, in order.
+        examples: The violations, in order; the farthest 50 if there are more.
+        elements: Number of all violations.
     """
 
     rows: int
     total_rows: int
     examples: tuple[LimitViolation, ...]
+    elements: int
 
     @property
     def worst(self) -> LimitViolation:
@@ -81,21 +86,46 @@ def find_limit_violations(
         spec: Spec with the limits; without limits there are no violations.
         episodes: Index and actions (L, A) of each episode.
     """
-    rows, total, found = 0, 0, list[LimitViolation]()
+    rows, total, elements, found = 0, 0, 0, list[LimitViolation]()
     for episode, act in episodes:
-        new = list(_beyond(spec, episode, act))
-        rows, total = rows + len({each.row for each in new}), total + len(act)
-        found += new
-    return LimitViolations(rows, total, tuple(found))
+        values, limits, beyond = _beyond(spec, act)
+        rows, total = rows + int(beyond.any(axis=1).sum()), total + len(act)
+        elements += int(beyond.sum())
+        for row, column in _farthest(values, limits, beyond):
+            i = column % _width(spec)
+            value, limit = float(values[row, column]), float(limits[row, column])
+            found.append(
+                LimitViolation(episode, row, spec.element(i), value, limit, spec.unit_of(i))
+            )
+        if len(found) > MOST_EXAMPLES:
+            kept = sorted(range(len(found)), key=lambda n: -found[n].excess)[:MOST_EXAMPLES]
+            found = [found[n] for n in sorted(kept)]
+    return LimitViolations(rows, total, tuple(found), elements)
 
 
-def _beyond(spec: ActSpec, episode: int, act: NDArray[Any]) -> Iterable[LimitViolation]:
-    flat = act.reshape(len(act), -1).astype(np.float64)
-    low = np.array(spec.low or (-np.inf,) * flat.shape[1])
-    high = np.array(spec.high or (np.inf,) * flat.shape[1])
-    under = flat < low - _ROUNDING * np.maximum(1.0, np.abs(low))
-    over = flat > high + _ROUNDING * np.maximum(1.0, np.abs(high))
-    for row, i in np.argwhere(under | over).tolist():
-        limit = float(low[i] if under[row, i] else high[i])
-        unit = spec.unit_of(i)
-        yield LimitViolation(episode, row, spec.element(i), float(flat[row, i]), limit, unit)
+def _farthest(
+    values: NDArray[Any], limits: NDArray[Any], beyond: NDArray[np.bool_]
+) -> list[tuple[int, int]]:
+    """Return row and column of the farthest values beyond, in order."""
+    places = np.flatnonzero(beyond)
+    excess = np.abs(values - limits).ravel()[places]
+    chosen = np.sort(places[np.argsort(-excess, kind="stable")[:MOST_EXAMPLES]])
+    return [divmod(place, values.shape[1]) for place in chosen.tolist()]
+
+
+def _width(spec: ActSpec) -> int:
+    """Return the number of elements of the last axis."""
+    return (spec.shape or (1,))[-1]
+
+
+def _beyond(
+    spec: ActSpec, act: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Return values, nearer limits, and which values are beyond, each (L, elements of a row)."""
+    values = act.reshape(len(act), -1).astype(np.float64)
+    size = _width(spec)
+    low, high = spec.low or (-np.inf,) * size, spec.high or (np.inf,) * size
+    low, high = (np.tile(np.array(each), values.shape[1] // size) for each in (low, high))
+    under = values < low - _ROUNDING * np.maximum(1.0, np.abs(low))
+    over = values > high + _ROUNDING * np.maximum(1.0, np.abs(high))
+    return values, np.where(under, low, high), under | over

@@ -104,8 +104,9 @@ def verify(path: str | Path) -> VerifyReport:
     arrays, damage = _open_arrays(root, schema)
     damage += [Damage(root / LOG_FILE, f"line {n}: record {what}") for n, _, what in log.damaged]
     readable = log.records if len(arrays) == len(schema.arrays) else []
+    files = [array.count_chunk_files() for array in arrays]
     for index, record in enumerate(readable):
-        damage += [found._replace(episode=index) for found in _check_episode(arrays, record)]
+        damage += [found._replace(episode=index) for found in _check_episode(arrays, files, record)]
     spoilt = {found.episode for found in damage}
     whole = [(i, record) for i, record in enumerate(readable) if i not in spoilt]
     chunks = sum(len(_chunks(record, schema.chunk_rows)) for record in log.records)
@@ -239,10 +240,10 @@ def _check_group(root: Path) -> Damage | None:
     return None
 
 
-def _check_episode(arrays: list[RowArray], record: EpisodeRecord) -> list[Damage]:
-    for array in arrays:
+def _check_episode(arrays: list[RowArray], files: list[int], record: EpisodeRecord) -> list[Damage]:
+    for array, there in zip(arrays, files, strict=True):
         chunks = _chunks(record, array.chunk_rows)
-        if record.stop > array.rows or len(chunks) > array.count_chunk_files():
+        if record.stop > array.rows or len(chunks) > there:
             return [
                 Damage(array.path, f"lacks rows {record.start}–{record.stop - 1} of its record")
             ]

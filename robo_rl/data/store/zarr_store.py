@@ -36,13 +36,13 @@ from robo_rl.data.store.commits import (
     writing,
 )
 from robo_rl.data.store.episode import CheckedEpisode, check_episode, lay_out, pad_to_chunks
-from robo_rl.data.store.schema import REPAIR_HINT, StoreSchema, align_up, read_schema
+from robo_rl.data.store.reading import check_bounds, read_rows
+from robo_rl.data.store.schema import StoreSchema, read_schema
 
 if TYPE_CHECKING:
     from robo_rl.data.store.verify import Repair, VerifyReport
 
 _WRITERS = 8
-_EPISODES_A_RUN = 256
 
 
 class ZarrStore:
@@ -58,7 +58,7 @@ class ZarrStore:
         self._episodes = read_records(path)
         self._swept = False
         for array in self._arrays.values():
-            _check_bounds(array, self._episodes)
+            check_bounds(array, self._episodes)
 
     @classmethod
     def create(
@@ -185,7 +185,7 @@ class ZarrStore:
                 expected=sorted(self._arrays),
                 found=sorted(unknown),
             )
-        return {key: _read_episodes(self._arrays[key], wanted) for key in names}
+        return {key: read_rows(self._arrays[key], wanted) for key in names}
 
     def digest(self) -> str:
         """Return the SHA-256 of content and schema; it does not depend on row positions."""
@@ -278,46 +278,6 @@ def _write_empty(stage: Path, schema: StoreSchema) -> None:
     for key in schema.arrays:
         create_array(stage, key, schema)
     (stage / LOG_FILE).touch()
-
-
-def _check_bounds(array: RowArray, episodes: Sequence[EpisodeRecord]) -> None:
-    # Before allocation: rows in the log must exist in the arrays, and their chunks as files.
-    stop = max((episode.stop for episode in episodes), default=0)
-    chunks = sum(-(-episode.length // array.chunk_rows) for episode in episodes)
-    if stop > array.rows:
-        expected, found = f"at least {stop} rows, as the commit log says", f"{array.rows} rows"
-    elif chunks > (files := array.count_chunk_files()):
-        expected, found = f"{chunks} chunk files, as the commit log says", f"{files}"
-    else:
-        return
-    raise DataError(
-        f"array '{array.key}' is too short",
-        where=array.path,
-        expected=expected,
-        found=found,
-        hint=REPAIR_HINT,
-    )
-
-
-def _read_episodes(array: RowArray, episodes: Sequence[EpisodeRecord]) -> NDArray[Any]:
-    parts: list[NDArray[Any]] = [np.empty((0, *array.spec.shape), array.spec.dtype)]
-    for run in _runs(episodes, array.chunk_rows):
-        first = run[0].start
-        rows = array.read(first, run[-1].stop)
-        parts += [rows[episode.start - first : episode.stop - first] for episode in run]
-    return np.concatenate(parts)
-
-
-def _runs(episodes: Sequence[EpisodeRecord], chunk_rows: int) -> list[list[EpisodeRecord]]:
-    # Episodes in adjacent chunks are read at once, which is much faster than one by one.
-    runs: list[list[EpisodeRecord]] = []
-    for episode in episodes:
-        adjoins = runs and align_up(runs[-1][-1].stop, chunk_rows) == episode.start
-        if adjoins and len(runs[-1]) < _EPISODES_A_RUN:
-            runs[-1].append(episode)
-        else:
-            runs.append([episode])
-    return runs
 
 
 def _not_written(path: Path, error: OSError) -> DataError:

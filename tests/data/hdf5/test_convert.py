@@ -59,6 +59,8 @@ def minari(path: Path) -> Path:
             episode["actions"] = numbers(length, 2, seed=number)
             episode["rewards"] = np.ones(length)
             episode["terminations"] = np.arange(length) == (length - 1 if number else length)
+            solved = np.arange(length + 1) == length  # after the last action
+            episode["infos/success"] = solved
             episode["truncations"] = np.arange(length) == (length if number else length - 1)
     return path
 
@@ -113,6 +115,9 @@ def test_minari_and_d4rl_are_read_with_their_ends(tmp_path: Path, make):
     ended, cut = (True, False), (False, True)
     assert (first, last) == ((cut, ended) if make is minari else (ended, cut))
     if make is minari:
+        told = {**mapping, "success": "infos/success"}
+        solved = convert(make(tmp_path / "b.hdf5"), tmp_path / "b.zarr", told, rate_hz=50.0)
+        assert [each.success for each in solved.episodes] == [True, True]
         assert np.array_equal(rows["obs.state"][:5], numbers(6, 4)[:5].astype(np.float32))
 
 
@@ -125,6 +130,7 @@ def test_a_draft_names_the_columns(tmp_path: Path, capsys):
     assert set(drafted["obs"]) == {"robot0_eef_pos"}
     assert drafted["cameras"]["agentview_image_rgb"]["width"] == 16
     assert drafted["act"]["source"] == "actions"
+    assert drafted["terminated"] == "terminated"
 
 
 def with_columns(path: Path) -> Path:
@@ -188,6 +194,47 @@ def elsewhere(path: Path) -> None:
         file["data/demo_1/obs/robot0_eef_pos"] = h5py.ExternalLink("other.hdf5", "/x")
 
 
+def group_elsewhere(path: Path) -> None:
+    """All demonstrations are a link to another file."""
+    path.rename(path.with_name("other.hdf5"))
+    with h5py.File(path, "w") as file:
+        file["data"] = h5py.ExternalLink("other.hdf5", "/data")
+
+
+def values_elsewhere(path: Path) -> None:
+    """A column whose bytes are those of another file."""
+    path.with_name("secret").write_bytes(bytes(100))
+    with h5py.File(path, "a") as file:
+        del file["data/demo_1/obs/robot0_eef_pos"]
+        outside = [(str(path.with_name("secret")), 0, 72)]
+        file.create_dataset("data/demo_1/obs/robot0_eef_pos", (3, 3), "f8", external=outside)
+
+
+def virtual(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        del file["data/demo_1/obs/robot0_eef_pos"]
+        layout = h5py.VirtualLayout((3, 3), "f8")
+        layout[:] = h5py.VirtualSource("other.hdf5", "x", (3, 3))
+        file.create_virtual_dataset("data/demo_1/obs/robot0_eef_pos", layout)
+
+
+def wide(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        del file["data/demo_1/actions"]
+        file["data/demo_1/actions"] = np.zeros((3, 8))
+
+
+def too_long(path: Path) -> None:
+    with h5py.File(path, "a") as file:
+        del file["data/demo_1/obs/robot0_eef_pos"]
+        file["data/demo_1/obs/robot0_eef_pos"] = np.zeros((4, 3))
+
+
+def one_array(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["data"] = np.zeros((3, 3))
+
+
 def truncated(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -202,6 +249,12 @@ DAMAGE = {
     "short": (too_short, "another number of rows; expected 3, found 2"),
     "missing": (without_column, "a column is missing; found obs/robot0_eef_pos"),
     "link": (elsewhere, "a column is missing; found obs/robot0_eef_pos"),
+    "group link": (group_elsewhere, "has an unknown layout"),
+    "external values": (values_elsewhere, "a column is missing; found obs/robot0_eef_pos"),
+    "virtual": (virtual, "a column is missing; found obs/robot0_eef_pos"),
+    "wide": (wide, "demo_1 actions: another shape than before; expected (7,), found (8,)"),
+    "long": (too_long, "another number of rows; expected 3, found 4"),
+    "array": (one_array, "has an unknown layout"),
     "truncated": (truncated, "unreadable"),
     "layout": (nothing, "has an unknown layout"),
     "no file": (lambda path: path.unlink(), "is no HDF5 file"),
@@ -218,6 +271,68 @@ def test_damage_is_one_line_and_nothing_is_half_converted(tmp_path: Path, name: 
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "data.zarr").exists()
+
+
+def with_early_ends(path: Path) -> Path:
+    """Flags of robomimic's ``done_mode 0``: whether the task is solved, row by row."""
+    with h5py.File(path, "a") as file:
+        dones: Any = file["data/demo_0/dones"]
+        dones[:] = [0, 0, 1, 1, 0]
+    return path
+
+
+def test_an_episode_ends_at_its_first_flag_and_what_is_left_out_is_told(tmp_path: Path, capsys):
+    path = with_early_ends(robomimic(tmp_path / "a.hdf5"))
+    file = tmp_path / "mapping.yaml"
+    file.write_text(yaml.safe_dump(MAPPING))
+    words = ["data", "convert", str(path), "--from", "hdf5", f"mapping={file}"]
+    assert main([*words, "--out", str(tmp_path / "data.zarr")]) == 0
+    assert "left out: 2 rows behind the first flag `terminated` of 1 episode" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    store = ZarrStore.open(tmp_path / "data.zarr")
+    assert [each.length for each in store.episodes] == [3, 3]
+    assert store.episodes[0].meta == {"rows_after_end": 2}
+    assert store.read(["terminated"])["terminated"].tolist() == [False, False, True] * 2
+    assert store.read(["rew"])["rew"].tolist() == [0, 1, 2] * 2
+    whole = convert(path, tmp_path / "whole.zarr", {**MAPPING, "terminated": False})
+    assert [each.length for each in whole.episodes] == list(LENGTHS)
+    assert not whole.read(["terminated"])["terminated"].any()
+
+
+def test_a_success_behind_the_end_does_not_count(tmp_path: Path):
+    path = with_early_ends(robomimic(tmp_path / "a.hdf5"))
+    with h5py.File(path, "a") as file:
+        for number, length in enumerate(LENGTHS):
+            file[f"data/demo_{number}/solved"] = np.arange(length) == length - 1
+    store = convert(path, tmp_path / "data.zarr", {**MAPPING, "success": "solved"})
+    assert [each.success for each in store.episodes] == [False, True]
+
+
+def test_flags_of_d4rl_fit_its_actions(tmp_path: Path):
+    path = d4rl(tmp_path / "a.hdf5")
+    with h5py.File(path, "a") as file:
+        del file["timeouts"]
+        file["timeouts"] = np.zeros(3, np.bool_)
+    with pytest.raises(DataError, match=r"timeouts: another shape; expected \(8,\), found \(3,\)"):
+        convert(path, tmp_path / "data.zarr", plain("obs/state"), rate_hz=50.0)
+
+
+def test_many_short_episodes_are_committed_together(tmp_path: Path, monkeypatch):
+    path = d4rl(tmp_path / "a.hdf5")
+    commits = list[int]()
+    extend = ZarrStore.extend
+
+    def counted(store: ZarrStore, episodes: Any) -> Any:
+        commits.append(len(episodes))
+        return extend(store, episodes)
+
+    monkeypatch.setattr(ZarrStore, "extend", counted)
+    together = convert(path, tmp_path / "a.zarr", plain("obs/state"), rate_hz=50.0)
+    monkeypatch.setattr("robo_rl.data.columns.conversion._BLOCK_BYTES", 1)
+    apart = convert(path, tmp_path / "b.zarr", plain("obs/state"), rate_hz=50.0)
+    assert commits == [2, 1, 1]
+    assert together.digest() == apart.digest()
 
 
 def test_a_rate_is_not_guessed(tmp_path: Path):

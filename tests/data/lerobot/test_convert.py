@@ -194,6 +194,16 @@ def truncate(root: Path, pattern: str) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
+def change_lists(root: Path, name: str) -> None:
+    """Move the last number of the first row to the second one."""
+    file = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(file)
+    rows = table[name].to_pylist()
+    rows[0], rows[1] = rows[0][:-1], [rows[0][-1], *rows[1]]
+    changed = pa.array(rows, type=pa.list_(pa.float32()))
+    pq.write_table(table.set_column(table.column_names.index(name), name, changed), file)
+
+
 def with_nan(rows):
     rows[8][2] = float("nan")
     return rows
@@ -201,6 +211,10 @@ def with_nan(rows):
 
 FEATURES = json.loads((TINY / "meta/info.json").read_text())["features"]
 HUGE = {**FEATURES, "action": {"dtype": "float32", "shape": [1 << 40], "names": None}}
+OTHER_SIDES = {
+    **FEATURES,
+    "observation.images.front": {**FEATURES["observation.images.front"], "shape": [64, 48, 3]},
+}
 DAMAGE = {
     "truncated rows": (lambda r: truncate(r, "data/*/*.parquet"), "file-000.parquet: unreadable"),
     "truncated video": (lambda r: truncate(r, "videos/*front/*/*.mp4"), "file-000.mp4"),
@@ -230,6 +244,17 @@ DAMAGE = {
     "many": (lambda r: change_info(r, total_episodes=1 << 32), "found 3 episodes"),
     "deep": (lambda r: (r / "meta/info.json").write_text("[" * 100_000), "info.json: unreadable"),
     "zero byte": (lambda r: change_info(r, data_path="data/\0"), "out of the dataset"),
+    "address": (lambda r: change_info(r, video_path="http:/a/{file_index}"), "a path with a colon"),
+    "fewer episodes": (
+        lambda r: change_info(r, total_episodes=2),
+        "more rows than meta/info.json says; expected 2, found 3 rows",
+    ),
+    "ragged": (lambda r: change_lists(r, "action"), "in lists of different lengths"),
+    "sides": (lambda r: change_info(r, features=OTHER_SIDES), "expected 48 × 64 pixels, found"),
+    "playlist": (
+        lambda r: next(r.glob("videos/*front/*/*")).write_bytes(b"#EXTM3U\n#EXTINF:1,\nfile:/x\n"),
+        "file-000.mp4: unreadable",
+    ),
     "no json": (lambda r: (r / "meta/info.json").write_text("{"), "info.json: unreadable"),
     "no dataset": (lambda r: shutil.rmtree(r / "meta"), "is no LeRobot dataset"),
 }

@@ -224,6 +224,33 @@ def test_the_command_writes_completely_or_not_at_all(store: ZarrStore, tmp_path:
     assert not (tmp_path / "none").exists()
 
 
+def test_what_lerobot_has_no_place_for_is_refused(tmp_path: Path, monkeypatch):
+    act = ActSpec(shape=(1,), rate_hz=20.0)
+    items = {"ticks": TensorSpec(shape=(1,), dtype="int64")}
+    rows = {"act": np.zeros((1, 1), np.float32), "rew": np.zeros(1, np.float32)}
+    rows |= {"terminated": np.array([False]), "truncated": np.array([True]), "success": False}
+    store = ZarrStore.create(tmp_path / "a.zarr", ObsSpec(items=items), act, {})
+    store.append({**rows, "obs": {"ticks": np.array([[7]])}})
+    exporter = LeRobotExporter(LeRobotExporter.Config())
+    assert exporter.export(store.path, tmp_path / "few") == 1
+    store.append({**rows, "obs": {"ticks": np.array([[(1 << 24) + 1]])}})
+    with pytest.raises(DataError, match=r"'obs\.ticks' holds numbers that float32 does not"):
+        exporter.export(store.path, tmp_path / "out")
+    words = {"note": TensorSpec(shape=(2,), dtype="int64", unit="token", high=(9.0, 9.0))}
+    other = ZarrStore.create(tmp_path / "b.zarr", ObsSpec(items=words), act, {})
+    other.append({**rows, "obs": {"note": np.array([[1, 2]])}})
+    with pytest.raises(DataError, match="items of words that LeRobot has no place for"):
+        exporter.export(other.path, tmp_path / "out")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "meta.json")
+
+    monkeypatch.setattr(LeRobotExporter, "_write_all", full)
+    with pytest.raises(DataError, match=r"meta\.json: could not be written: No space left"):
+        exporter.export(store.path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_fixture_goes_through_and_back(tmp_path: Path):
     store = convert(TINY, tmp_path / "a.zarr")
     out = tmp_path / "lerobot"

@@ -78,6 +78,26 @@ def test_many_are_listed_by_how_far_they_are(capsys: pytest.CaptureFixture[str],
     assert (len(lines), lines[-1]) == (53, "… and 10 more, less far")
 
 
+def test_actions_of_two_axes_have_the_limits_of_their_last_one():
+    spec = ActSpec(shape=(3, 2), names=("x", "y"), low=(-1.0, -2.0), high=(1.0, 2.0), rate_hz=20.0)
+    act = np.zeros((4, 3, 2), np.float32)
+    act[1, 2] = 1.5, 2.5
+    found = find_limit_violations(spec, [(7, act)])
+    assert list(map(str, found.examples)) == [
+        "episode 7, row 1: 'x' is 1.5, limit 1",
+        "episode 7, row 1: 'y' is 2.5, limit 2",
+    ]
+
+
+def test_of_very_many_the_farthest_are_kept():
+    spec = ActSpec(shape=(1,), low=(0.0,), high=(1.0,), rate_hz=20.0)
+    parts = [(n, (2.0 + np.arange(100) + 1000 * n)[:, None]) for n in range(3)]
+    found = find_limit_violations(spec, parts)
+    assert (found.rows, found.elements, len(found.examples)) == (300, 300, 50)
+    assert [(each.episode, each.row) for each in found.examples] == [(2, n) for n in range(50, 100)]
+    assert found.worst.value == 2101.0
+
+
 def test_without_limits_nothing_is_outside():
     free = ActSpec(shape=(2,), rate_hz=20.0)
     assert find_limit_violations(free, [(0, np.full((3, 2), 1e9, np.float32))]).rows == 0

@@ -52,6 +52,12 @@ def test_what_was_appended_is_read_back_one_by_one_or_many_at_once(store):
     assert_holds(ZarrStore.open(store.path), range(9))
 
 
+def test_rows_are_read_in_parts_of_a_size(store, monkeypatch):
+    monkeypatch.setattr("robo_rl.data.store.reading._RUN_BYTES", 200)
+    store.extend(make_episode(index) for index in range(9))
+    assert_holds(store, range(9))
+
+
 def test_some_episodes_and_some_arrays_can_be_read_in_any_order(store):
     store.extend(make_episode(index) for index in range(6))
     chosen = [store.episodes[4], store.episodes[1]]
