@@ -121,6 +121,14 @@ class Branchable(Protocol):
         ...
 
 
+def can_branch(env: Any) -> bool:
+    """Return whether an env is ``Branchable``, and what it wraps is.
+
+    A wrapper, or an env with a choice of backends, says so by its property ``restorable``.
+    """
+    return isinstance(env, Branchable) and bool(getattr(env, "restorable", True))
+
+
 @runtime_checkable
 class Groupable(Protocol):
     """An env that can start several episodes from one state, for group-relative comparison."""

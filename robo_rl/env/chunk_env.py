@@ -7,12 +7,21 @@ executed ones (E ≤ H), A act_dim, To frames of observation history.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import REW_PART, Branchable, Groupable, OpenLoop, Step, VecEnv, successes
+from robo_rl.api.env import (
+    REW_PART,
+    Branchable,
+    Groupable,
+    OpenLoop,
+    Step,
+    VecEnv,
+    can_branch,
+    successes,
+)
 from robo_rl.core.errors import ConfigError, PluginError, SpecError
 from robo_rl.env.transitions import where_rows
 
@@ -195,8 +204,8 @@ class ChunkEnv:
         return frame.unsqueeze(1).repeat_interleave(self.obs_horizon, dim=1)
 
     def _branchable(self) -> Branchable:
-        if isinstance(self.env, Branchable):
-            return self.env
+        if can_branch(self.env):
+            return cast(Branchable, self.env)
         raise PluginError("env has no snapshot and restore", where=type(self.env).__name__)
 
 

@@ -16,7 +16,16 @@ from typing import Annotated, Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import Branchable, Groupable, MultiTask, OpenLoop, Step, VecEnv, task_names
+from robo_rl.api.env import (
+    Branchable,
+    Groupable,
+    MultiTask,
+    OpenLoop,
+    Step,
+    VecEnv,
+    can_branch,
+    task_names,
+)
 from robo_rl.api.task import DeltaTask, Task
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
@@ -29,7 +38,7 @@ Obs = dict[str, Tensor]
 
 
 class LatencyEnv:
-    """Wraps an env with delayed messages; it is ``Branchable`` if the wrapped env is.
+    """Wraps an env with delayed messages; it is ``restorable`` if the wrapped env is.
 
     A delay that is no whole number of steps is interpolated linearly between two steps. The first
     observation and action of an episode also stand for all times before it.
@@ -61,7 +70,12 @@ class LatencyEnv:
 
     def __init__(self, cfg: Config, *parts: Any) -> None:
         self.cfg, self.env = cfg, cast(VecEnv, cfg.env.build(*parts))
-        self._rollout = _able(self.env, OpenLoop, "rollout").rollout
+        if not isinstance(self.env, OpenLoop):
+            self.env.close()
+            hint = "set the delays of a simulator behind a server in the simulator itself"
+            problem = f"env '{cfg.env.name}' has no rollout, which delays of messages need"
+            raise PluginError(problem, where="env.env", hint=hint)
+        self._rollout = self.env.rollout
         self.num_envs, self.device, self.dt_s = self.env.num_envs, self.env.device, self.env.dt_s
         self.obs_spec, self.act_spec = self.env.obs_spec, self.env.act_spec
         self.max_episode_steps = self.env.max_episode_steps
@@ -72,6 +86,11 @@ class LatencyEnv:
         self._acts = torch.zeros(size, self._into.depth, self.act_spec.size, device=device)
         self._changes = SentChanges(self.act_spec, size, device)
         self._idle = torch.ones(size, dtype=torch.bool, device=device)
+
+    @property
+    def restorable(self) -> bool:
+        """Whether ``snapshot`` and ``restore`` work; see ``can_branch``."""
+        return can_branch(self.env)
 
     @property
     def view(self) -> Any:
@@ -120,7 +139,7 @@ class LatencyEnv:
     def snapshot(self) -> dict[str, Any]:
         """Return the state of the wrapped env and of the messages under way."""
         return {
-            "env": _able(self.env, Branchable, "snapshot").snapshot(),
+            "env": self._branchable().snapshot(),
             "out": self._out.snapshot(),
             "into": self._into.snapshot(),
             "seen": {name: value.clone() for name, value in self._seen.items()},
@@ -131,7 +150,7 @@ class LatencyEnv:
 
     def restore(self, snapshot: Mapping[str, Any]) -> Obs:
         """Restore a snapshot; return its observation."""
-        _able(self.env, Branchable, "restore").restore(snapshot["env"])
+        self._branchable().restore(snapshot["env"])
         self._out.restore(snapshot["out"])
         self._into.restore(snapshot["into"])
         self._seen = {name: value.clone() for name, value in snapshot["seen"].items()}
@@ -152,6 +171,11 @@ class LatencyEnv:
         """Close the wrapped env."""
         self.env.close()
 
+    def _branchable(self) -> Branchable:
+        if not self.restorable:
+            raise PluginError("env has no snapshot and restore", where=type(self.env).__name__)
+        return cast(Branchable, self.env)
+
     def _seed(self, seed: int) -> None:
         self._out.seed(seed)
         self._into.seed(seed)
@@ -165,11 +189,12 @@ class LatencyEnv:
     def _restart(self, rows: Tensor, copies: int = 1) -> None:
         self._out.restart(rows, copies)
         self._into.restart(rows, copies)
+        self._changes.restart(rows)
         self._idle[rows] = True
 
     def _sent(self, act: Tensor) -> Tensor:
         """Return the action that takes effect when act (B, A) is commanded."""
-        act, before = self._changes.send(act, self._idle)
+        act, before = self._changes.send(act)
         first = push_history(fill_history(before, self._into.depth), act)
         self._acts = where_rows(self._idle, first, push_history(self._acts, act))
         self._idle = torch.zeros_like(self._idle)

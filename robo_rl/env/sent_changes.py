@@ -34,15 +34,18 @@ class SentChanges:
         self._sent = torch.zeros(num_envs, spec.size, device=device)
         self._received = torch.zeros_like(self._sent)
 
-    def send(self, act: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+    def restart(self, rows: Tensor) -> None:
+        """Begin a new episode in the envs rows (n,): nothing was sent."""
+        self._sent.index_fill_(0, rows, 0.0)
+        self._received.index_fill_(0, rows, 0.0)
+
+    def send(self, act: Tensor) -> tuple[Tensor, Tensor]:
         """Return the message (B, A) of an action (B, A), and the message before it.
 
-        Where an episode begins (B,), the message before is no change, or the same target.
+        In a new episode the message before is no change, or the same target.
         """
         if not self.used:
             return act, act
-        self._sent = torch.where(begins[:, None], 0.0, self._sent)
-        self._received = torch.where(begins[:, None], 0.0, self._received)
         before = torch.where(self._is_delta, self._sent, act)
         changes = torch.where(self._is_delta, act.clamp(self._low, self._high), 0.0)
         self._sent = self._sent + changes

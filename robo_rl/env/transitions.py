@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import Step
+from robo_rl.api.env import TASK, Step
 
 
 def where_rows(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
@@ -21,6 +21,8 @@ def where_rows(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
 def without_invalid(step: Step, lost: Tensor, before: Mapping[str, Tensor]) -> Step:
     """Neutralise invalid rows: zero reward, no end, the observation before the step.
 
+    Their metrics are 0, but for the task of an episode.
+
     Args:
         step: ``valid`` marks the rows that count.
         lost: (B,) rows whose world was lost in this step: truncated, and counted in ``nan_worlds``.
@@ -28,7 +30,10 @@ def without_invalid(step: Step, lost: Tensor, before: Mapping[str, Tensor]) -> S
     """
     valid, zero = step.valid, torch.zeros_like(step.rew)
     obs = {name: where_rows(valid, new, before[name]) for name, new in step.next_obs.items()}
-    metrics = {name: torch.where(valid, value, zero) for name, value in step.metrics.items()}
+    metrics = {
+        name: value if name == TASK else torch.where(valid, value, zero)
+        for name, value in step.metrics.items()
+    }
     return Step(
         obs=obs,
         next_obs=obs,

@@ -16,7 +16,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import Branchable, OpenLoop, Step, VecEnv
+from robo_rl.api.env import Branchable, OpenLoop, Step, VecEnv, can_branch
 from robo_rl.core.errors import PluginError, SpecError
 from robo_rl.core.spec import ActSpec
 from robo_rl.testing.backend import check_backend, require
@@ -97,8 +97,8 @@ def _run(env: VecEnv, seed: int, steps: int) -> list[Step]:
 
 
 def _branchable(env: VecEnv) -> Branchable:
-    if isinstance(env, Branchable):
-        return env
+    if can_branch(env):
+        return cast(Branchable, env)
     raise PluginError("env has no snapshot and restore", where=type(env).__name__)
 
 

@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from robo_rl.api.env import Branchable, Groupable, OpenLoop, SimView, Step
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.env.device_transfer import HostEnv, HostSimEnv, to_host
+from robo_rl.env.chunk_env import Restable
+from robo_rl.env.device_transfer import HOST, on_device
 
 GPU, ENVS = torch.device("cuda", 0), 3
 
@@ -79,13 +80,13 @@ def places(value: Any) -> set[str]:
 
 
 def test_what_is_here_stays_what_it_is():
-    near = SimpleNamespace(device=torch.device("cpu"))
-    assert to_host(near) is near  # pyright: ignore[reportArgumentType]
+    near: Any = SimpleNamespace(device=torch.device("cpu"))
+    assert on_device(near, HOST) is near
 
 
 @pytest.mark.parametrize("kind", [Far, FarSim])
 def test_all_that_is_said_is_brought_here_and_actions_are_brought_there(kind):
-    env = to_host(kind())
+    env = on_device(kind(), HOST)
     assert env.device.type == "cpu"
     step = env.step(torch.zeros(ENVS, 2))
     assert places([env.reset(0), *step]) == {"cpu"}
@@ -93,12 +94,12 @@ def test_all_that_is_said_is_brought_here_and_actions_are_brought_there(kind):
 
 
 def test_a_simulator_is_one_still_and_another_env_is_none():
-    sim, env = to_host(FarSim()), to_host(Far())
-    for offered in (OpenLoop, Branchable, Groupable):
-        assert isinstance(sim, offered)
-        assert not isinstance(env, offered)
-    assert isinstance(sim, HostSimEnv)
-    assert isinstance(env, HostEnv)
+    sim: Any = on_device(FarSim(), HOST)
+    env = on_device(Far(), HOST)
+    offered = (OpenLoop, Branchable, Groupable)
+    assert [isinstance(sim, kind) for kind in offered] == [True] * 3
+    assert [isinstance(env, kind) for kind in offered] == [False] * 3
+    assert "view" not in dir(env)
     view = sim.view
     said = [view.qpos, view.time_s, view.goal, view.counters, sim.reset_groups(1, 0)]
     assert places([*said, *sim.rollout(torch.zeros(ENVS, 4, 2))]) == {"cpu"}
@@ -106,3 +107,32 @@ def test_a_simulator_is_one_still_and_another_env_is_none():
     assert sim.task is FarSim.task
     assert places(sim.snapshot()) == {"cuda"}  # a state stays where it is
     assert places(sim.restore(sim.snapshot())) == {"cpu"}
+
+
+class FarGym(Far):
+    """A Gymnasium env's optional methods: all but ``snapshot``."""
+
+    def rollout(self, act: Tensor, *, frames: int | None = None) -> list[Step]:
+        return [self.step(each) for each in act.unbind(1)]
+
+    def reset_groups(self, size: int, seed: int) -> dict[str, Tensor]:
+        return self.reset()
+
+    def rest(self, envs: Tensor) -> None:
+        assert envs.device == GPU
+
+
+def test_every_optional_method_comes_over_on_its_own():
+    env: Any = on_device(FarGym(), HOST)
+    offered = (OpenLoop, Branchable, Groupable, Restable)
+    assert [isinstance(env, kind) for kind in offered] == [True, False, True, True]
+    assert places(env.rollout(torch.zeros(ENVS, 4, 2))) == {"cpu"}
+    assert places(env.reset_groups(1, 0)) == {"cpu"}
+    env.rest(torch.zeros(ENVS, dtype=torch.bool))
+
+
+def test_a_wrapper_around_what_cannot_branch_cannot_either():
+    class Wrapper(FarSim):
+        restorable = False
+
+    assert not isinstance(on_device(Wrapper(), HOST), Branchable)

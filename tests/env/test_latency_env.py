@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from robo_rl.api.env import Step
+from robo_rl.api.env import Step, can_branch
 from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import component
 from robo_rl.core.errors import PluginError
@@ -18,6 +19,7 @@ from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.env.latency_env import LatencyEnv
 from robo_rl.env.message_delay import MessageDelay, delayed_values
 from robo_rl.testing.env import check_branchable, check_vec_env
+from robo_rl.train.rl.collector import Collector
 
 CPU = torch.device("cpu")
 REACH = component("tasks").make("reach")
@@ -194,6 +196,42 @@ def test_what_cannot_be_is_refused():
     env.reset(0)
     with pytest.raises(PluginError, match="no snapshot"):
         env.snapshot()
+
+
+def test_over_an_env_without_snapshots_training_saves_and_goes_on():
+    """Checkpoints hold a snapshot of the env where it has one; else its episodes begin anew."""
+    env = follower([5, 7])
+    assert not can_branch(env)
+    chunks = ChunkEnv(env, obs_horizon=1, exec_horizon=2, gamma=1.0)
+    collector = Collector(chunks, torch.Generator(), single_step=False)
+    collector.start(0)
+    state = collector.state_dict()
+    assert state["env"] is None
+    collector.load_state_dict(state)
+    assert can_branch(reach(2))
+
+
+def test_an_env_of_single_steps_is_refused_and_closed():
+    closed: list[str] = []
+    single = SimpleNamespace(close=lambda: closed.append("single"))
+    within = SimpleNamespace(name="single", build=lambda *_: single)
+    cfg: Any = SimpleNamespace(env=within)
+    with pytest.raises(PluginError, match="env 'single' has no rollout"):
+        LatencyEnv(cfg)
+    assert closed == ["single"]
+
+
+def test_a_new_episode_begins_without_the_changes_of_the_one_before():
+    task = component("tasks").make({"name": "reach", "actions": "joints_delta"})
+    late = {"latency_s": [0.1, 0.1]}
+    env = LatencyEnv(validate_strict({"act_delay": late}, LatencyEnv.Config), task.build(), 2)
+    env.reset(0)
+    for _ in range(3):
+        env.step(torch.full((2, 7), 0.01))
+    env.reset(1)
+    arm: Any = env.env
+    torch.testing.assert_close(env.view.ctrl, arm.view.ctrl)
+    env.close()
 
 
 def test_changes_under_way_are_late_and_counted_by_who_acts_on_the_view():

@@ -16,8 +16,10 @@ SPEC = ActSpec(
 def taken(ages: list[int], acts: list[float]) -> list[float]:
     """What takes effect of each change, for the age of the newest message in each step."""
     changes, sent, done = SentChanges(SPEC, 1, torch.device("cpu")), [], []
-    for step, (age, act) in enumerate(zip(ages, acts, strict=True)):
-        message, before = changes.send(torch.tensor([[act, 0.5]]), torch.tensor([step == 0]))
+    changes.send(torch.tensor([[0.07, 0.5]]))  # of the episode before
+    changes.restart(torch.tensor([0]))
+    for age, act in zip(ages, acts, strict=True):
+        message, before = changes.send(torch.tensor([[act, 0.5]]))
         sent = sent or [before] * 5
         sent.append(message)
         found = changes.receive(sent[-1 - age])
@@ -45,7 +47,7 @@ def test_changes_are_clipped_before_they_are_added_up():
 def test_targets_are_sent_as_they_are():
     changes = SentChanges(SPEC.model_copy(update={"reference": "absolute"}), 1, torch.device("cpu"))
     act = torch.tensor([[7.0, 8.0]])
-    message, before = changes.send(act, torch.tensor([True]))
+    message, before = changes.send(act)
     assert torch.equal(message, act)
     assert torch.equal(before, act)
     assert torch.equal(changes.receive(message), act)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pretended_gpu import CPU, GPU, PretendedGpu
 
-from robo_rl.train.pipeline.placement import on_device
+from robo_rl.env.device_transfer import on_device
 from robo_rl.train.stages.data.collect_demonstrations import (
     CollectDemonstrations,
     find_demonstrator,

@@ -22,7 +22,7 @@ descriptor it sends; both ends derive the layout from ``shared_fields``. The mes
 
 from __future__ import annotations
 
-from .adapters import act_limits, flatten_obs, obs_specs
+from .adapters import act_limits, flatten_obs, obs_specs, split_ends
 from .connection import RequestError
 
-__all__ = ["RequestError", "act_limits", "flatten_obs", "obs_specs"]
+__all__ = ["RequestError", "act_limits", "flatten_obs", "obs_specs", "split_ends"]

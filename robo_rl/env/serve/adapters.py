@@ -48,6 +48,22 @@ def flatten_obs(groups: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def split_ends(cfg: Any, terminated: Any, truncated: Any) -> tuple[Any, Any]:
+    """Return the flags (B,) of ends and cuts: the time limit of a finite horizon is an end.
+
+    Isaac Lab and mjlab define ``is_finite_horizon``; their wrappers for rsl_rl do not bootstrap
+    there either.
+
+    Args:
+        cfg: Config of the simulator's env.
+        terminated: (B,) bool.
+        truncated: (B,) bool, the time limit.
+    """
+    if getattr(cfg, "is_finite_horizon", False):
+        return terminated | truncated, truncated & False
+    return terminated.copy(), truncated & ~terminated
+
+
 def act_limits(size: int, limit: float) -> dict[str, Any]:
     """Return the limits of actions for ``world``; none for a limit of 0."""
     return {"low": [-limit] * size, "high": [limit] * size} if limit else {}

@@ -111,7 +111,9 @@ class IsaacLabEnvs:
         """Take one control step."""
         with self._torch.no_grad():  # in inference mode, tasks could not reset their tensors
             obs, rew, ended, cut, extras = self._env.step(self._torch.from_numpy(act))
-        obs, terminated, truncated = _SERVE.flatten_obs(obs), ended.cpu().numpy(), cut.cpu().numpy()
+        obs = _SERVE.flatten_obs(obs)
+        flags = ended.cpu().numpy(), cut.cpu().numpy()
+        terminated, truncated = _SERVE.split_ends(self._env.cfg, *flags)
         metrics: dict[str, Any] = {}
         if self._tells_success:
             metrics["success"] = self._terminations.get_term("success").float().cpu().numpy()
@@ -125,8 +127,8 @@ class IsaacLabEnvs:
             "obs": obs,
             "next_obs": next_obs,
             "rew": rew.cpu().numpy(),
-            "terminated": terminated.copy(),
-            "truncated": truncated & ~terminated,
+            "terminated": terminated,
+            "truncated": truncated,
             "metrics": metrics,
         }
 

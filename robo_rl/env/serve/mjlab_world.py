@@ -80,10 +80,11 @@ class MjlabEnvs:
         """Take one control step."""
         successor, rew, terminated, truncated, _ = self._env.step(self._torch.from_numpy(act))
         next_obs = _SERVE.flatten_obs(successor)
-        ended, cut = terminated.cpu().numpy(), truncated.cpu().numpy()
+        flags = terminated.cpu().numpy(), truncated.cpu().numpy()
+        ended, cut = _SERVE.split_ends(self._env.cfg, *flags)
         won = {"success": self._success().float().clone().cpu().numpy()} if self._success else {}
         step = {"next_obs": next_obs, "rew": rew.cpu().numpy(), "metrics": won}
-        step |= {"terminated": ended.copy(), "truncated": cut & ~ended}
+        step |= {"terminated": ended, "truncated": cut}
         obs, over = next_obs, np.flatnonzero(ended | cut)
         if len(over):
             fresh = self.restart(over)

@@ -23,9 +23,9 @@ from robo_rl.config.registry import Component, component, default
 from robo_rl.core.device import check_device_name, find_device
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
+from robo_rl.env.device_transfer import on_device
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
-from robo_rl.train.pipeline.placement import on_device
 from robo_rl.train.pipeline.preflight import find_problems
 from robo_rl.train.pipeline.stage_traits import StageTraits
 
@@ -122,7 +122,8 @@ class Experiment(OmitsDefaults):
     def _stages_can_do_their_work(self, info: ValidationInfo) -> Experiment:
         asked = dict(info.context or {})
         wanted = stages_until(self.stages, asked.get("until"))
-        found = [] if asked.get("has_run") else find_problems(wanted, self.policy)
+        whole = len(wanted) == len(self.stages)
+        found = [] if asked.get("has_run") else find_problems(wanted, self.policy, is_all=whole)
         told = [_problem(("stages", each.stage), each.problem) for each in found]
         if not asked.get("has_run"):
             told += [_problem(("stages", label), text) for label, text in self._unfit(wanted)]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import REW_PART, TASK, Branchable
+from robo_rl.api.env import REW_PART, TASK, can_branch
 from robo_rl.core.seeding import derive
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
@@ -135,7 +135,7 @@ class Collector:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the env, the policy noise and the counters."""
         return {
-            "env": self.env.snapshot() if isinstance(self.env.env, Branchable) else None,
+            "env": self.env.snapshot() if can_branch(self.env.env) else None,
             "generator": self.generator.get_state(),
             "env_steps": self.env_steps,
             "seed": self.seed,

@@ -37,6 +37,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch):
     return put
 
 
+@pytest.mark.slow
 def test_one_is_made_once_is_listed_and_made_anew_when_its_recipe_changes(
     home: Path, recipe, capsys
 ):

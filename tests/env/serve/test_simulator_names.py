@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import robo_rl.env.serve
@@ -85,6 +87,21 @@ def test_attributes_of_isaac_labs_envs_exist_in_both_kinds():
     only_direct = {"_compute_observations"}  # where there is no observation manager
     assert used - manager_based - only_direct == set()
     assert used - direct - managers == set()
+
+
+@pytest.mark.parametrize("is_finite", [False, True])
+def test_the_time_limit_of_a_finite_horizon_is_an_end(is_finite: bool):
+    flags = np.array([True, False, True]), np.array([True, True, False])
+    cfg = SimpleNamespace(is_finite_horizon=is_finite)
+    terminated, truncated = robo_rl.env.serve.split_ends(cfg, *flags)
+    assert terminated.tolist() == [True, is_finite, True]
+    assert truncated.tolist() == [False, not is_finite, False]
+
+
+def test_finite_horizons_have_their_name():
+    for module in ("isaaclab.envs.manager_based_rl_env_cfg", "isaaclab.envs.direct_rl_env_cfg"):
+        assert "is_finite_horizon" in ISAAC.found[module]["attributes"]
+    assert "is_finite_horizon" in MJLAB.defined("mjlab.envs.manager_based_rl_env")
 
 
 def test_attributes_of_isaac_labs_managers_exist():

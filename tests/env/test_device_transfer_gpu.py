@@ -8,7 +8,7 @@ from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.train.pipeline.placement import on_device
+from robo_rl.env.device_transfer import on_device
 
 
 class Near:
