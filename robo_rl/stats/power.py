@@ -27,7 +27,9 @@ It corresponds to two policies that each fail in 2.5 % of the episodes, in diffe
 """
 
 
-def pairs_needed(only_new: float, only_ref: float, n: int, margin: float) -> int | None:
+def pairs_needed(
+    only_new: float, only_ref: float, n: int, margin: float, confidence: float = 0.95
+) -> int | None:
     """Return the pairs at which Tango's interval for these discordant shares excludes −margin.
 
     Args:
@@ -35,6 +37,7 @@ def pairs_needed(only_new: float, only_ref: float, n: int, margin: float) -> int
         only_ref: Pairs in which only its reference did.
         n: Pairs that were observed.
         margin: Tolerated loss of the new policy.
+        confidence: Of the interval.
 
     Returns:
         None if no number suffices: the difference equals the margin.
@@ -42,7 +45,7 @@ def pairs_needed(only_new: float, only_ref: float, n: int, margin: float) -> int
 
     def interval(pairs: int) -> Interval:
         share = pairs / n
-        return tango_interval(only_new * share, only_ref * share, pairs)
+        return tango_interval(only_new * share, only_ref * share, pairs, confidence)
 
     return _fewest(lambda pairs: _apart(interval(pairs), -margin))
 

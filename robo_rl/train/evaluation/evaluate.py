@@ -38,8 +38,9 @@ _TRIES = 2
 class EvalProtocol(ConfigModel):
     """Number of episodes, seed, number of envs, and measure.
 
-    Each of the ``episodes`` starts from a state that depends only on ``seed`` and its index. So two
-    policies under one protocol have the same start states. ``num_envs`` is part of the protocol
+    Each of the ``episodes`` starts from a state that depends only on the protocol and its index, so
+    two policies under one protocol have the same start states. More episodes keep those of whole
+    waves of ``num_envs``. ``num_envs`` is part of the protocol
     because start states are drawn env by env. ``measure`` selects what gates compare. It does not
     change the episodes and is not part of the hash.
     """
@@ -140,7 +141,9 @@ class EvalResult(NamedTuple):
         return {"value": value, **ends, **rest}
 
 
-def compare(new: EvalResult, ref: EvalResult, margin: float) -> Comparison:
+def compare(
+    new: EvalResult, ref: EvalResult, margin: float, confidence: float = 0.95
+) -> Comparison:
     """Test whether ``new`` is at most ``margin`` worse than ``ref``, on the same start states.
 
     Args:
@@ -148,10 +151,11 @@ def compare(new: EvalResult, ref: EvalResult, margin: float) -> Comparison:
         ref: Evaluation of its reference, under the same protocol.
         margin: Fraction of episodes for success; fraction of the reference's mean return for
             returns.
+        confidence: Of the interval of the difference.
     """
     if new.measure == "success":
-        return paired_noninferiority(new.success.numpy(), ref.success.numpy(), margin)
-    return paired_change(new.returns.numpy(), ref.returns.numpy(), margin)
+        return paired_noninferiority(new.success.numpy(), ref.success.numpy(), margin, confidence)
+    return paired_change(new.returns.numpy(), ref.returns.numpy(), margin, confidence)
 
 
 def format_comparison(test: Comparison, measure: Measure) -> str:

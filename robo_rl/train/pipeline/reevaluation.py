@@ -57,10 +57,16 @@ def read_mark(place: Path) -> StageMark | None:
 def only_eval_changed(place: Path, experiment: Experiment, index: int) -> bool:
     """Return whether only ``eval`` has changed since a stage's folder was made.
 
-    ``eval.measure`` must be unchanged, and the stage must support reevaluation.
+    ``eval.measure`` must be unchanged, and the stage must support reevaluation. Up to a stage that
+    probes its policy in training, ``eval.num_envs`` must be unchanged, too: start states depend on
+    it, and so do the decisions of training.
     """
-    made, cls = read_mark(place), list(experiment.stages.values())[index].cls
+    before = list(experiment.stages.values())[: index + 1]
+    made, cls = read_mark(place), before[-1].cls
     if made is None or made.eval.measure != experiment.eval.measure:
+        return False
+    probed = any(stage.cls.probes for stage in before)
+    if probed and made.eval.num_envs != experiment.eval.num_envs:
         return False
     if _is_asked(cls) and not hasattr(cls, "evaluate"):
         return False

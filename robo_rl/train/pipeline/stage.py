@@ -74,6 +74,11 @@ class Report:
         """``passed``, ``waived``, ``failed`` or ``cannot tell``."""
         return "passed" if self.gate is None else self.gate.status
 
+    @property
+    def looks(self) -> int:
+        """Number of gates of this result so far; the next one is a further look at it."""
+        return len(self.earlier) + (self.gate is not None)
+
     def update_numbers(self, measured: Mapping[str, Any]) -> None:
         """Put measured numbers first and replace older values."""
         self.numbers = {**measured, **self.numbers, **measured}

@@ -21,6 +21,7 @@ class StageTraits:
             for all of them.
         waivable: Whether later stages can use its result although its gate failed.
         evaluates: Whether its result depends on the experiment's ``eval``, where it reads it.
+        probes: Whether its training decides by evaluations, which have ``eval.num_envs``.
         stops: Whether a failed gate without waiver stops the run. A stage with False chooses its
             result itself, and only a waiver overrides that choice.
 
@@ -33,6 +34,7 @@ class StageTraits:
     reads: ClassVar[tuple[str, ...] | None] = None
     waivable: ClassVar[bool] = True
     evaluates: ClassVar[bool] = True
+    probes: ClassVar[bool] = False
     stops: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:

@@ -125,13 +125,12 @@ class CloneBehaviour(Stage):
         """See ``Stage``: also that the pretrained statistics have the policy's widths.
 
         Raises:
-            SpecError: A LeRobot folder's states or actions have other widths.
+            SpecError: A LeRobot folder's states or actions have other widths or another order.
             DataError: The policy of another run was made for other arrays.
         """
         del folder
         if cfg.pretrained_statistics:
-            first = first_weights(cfg.pretrained)
-            first.normalizer(policy.normalizer, policy.obs_spec, policy.act_spec)
+            first_weights(cfg.pretrained).check_statistics(policy)
 
     def run(self, context: Context) -> Report:
         """Train the remaining steps, evaluate, and save the policy.
@@ -200,7 +199,7 @@ class CloneBehaviour(Stage):
         result = context.evaluate(policy, "bc")
         report.update_numbers(result.report_numbers())
         untrained = _untrained(context, policy.env_spec, policy.act_spec, policy.normalizer)
-        report.gate = learnt_gate(context, result, untrained)
+        report.gate = learnt_gate(context, result, untrained, looks=report.looks)
         return report
 
     def _train(
@@ -246,7 +245,9 @@ def _untrained(
     return policy.to(context.device)
 
 
-def learnt_gate(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
+def learnt_gate(
+    context: Context, result: EvalResult, untrained: DenoisingPolicy, *, looks: int = 0
+) -> Gate:
     """Gate: at least one success, or a higher return than the untrained policy.
 
     The success criterion is a count and needs no power. Zero of n successes does not prove a rate
@@ -259,6 +260,5 @@ def learnt_gate(context: Context, result: EvalResult, untrained: DenoisingPolicy
         longer = "" if passed else f"{most}: raise its steps, or give it more demonstrations"
         return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must{longer}")
     before = context.evaluate(untrained, "untrained")
-    return comparison_gate(
-        "learnt", result, before, 0.0, "beside the policy before it was trained, "
-    )
+    about = "beside the policy before it was trained, "
+    return comparison_gate("learnt", result, before, 0.0, about, looks=looks)

@@ -21,7 +21,12 @@ from robo_rl.export.parity import closed_loop_parity, closed_loop_shortfall
 from robo_rl.ope.policy_comparison import OpeAnswer, PolicyComparison
 from robo_rl.stats.intervals import Interval, wilson
 from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult, Measure
-from robo_rl.train.evaluation.gate import Gate, comparison_gate, low_power_warning
+from robo_rl.train.evaluation.gate import (
+    Gate,
+    comparison_gate,
+    confidence_of,
+    low_power_warning,
+)
 from robo_rl.train.ope.ope_evaluator import OpeResult
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.power_warnings import emit_power_warnings, find_power_warnings
@@ -67,6 +72,30 @@ def test_so_many_times_the_same_episodes_do_tell():
         return one._replace(success=one.success.repeat(times))
 
     assert comparison_gate("no worse", again(new), again(ref), 0.03).answer == "pass"
+
+
+def test_each_further_look_has_half_the_error_of_the_one_before():
+    """Otherwise evaluating until a comparison decides would pass half of the equally bad ones."""
+    assert [confidence_of(looks) for looks in range(3)] == pytest.approx([0.95, 0.975, 0.9875])
+    assert sum(1 - confidence_of(looks) for looks in range(40)) == pytest.approx(0.1)
+    new, ref = result(0, 65, 130), result(0, 65, 130)
+    first, second = (comparison_gate("a", new, ref, 0.03, looks=looks) for looks in (0, 1))
+    assert (first.answer, second.answer) == ("pass", "cannot tell")
+    assert "look" not in first.detail
+    assert "; look 2, interval of 97.5 %" in second.detail
+    assert second.episodes_needed is not None
+    more = result(0, second.episodes_needed, second.episodes_needed)
+    assert comparison_gate("a", more, more, 0.03, looks=2).answer == "pass"
+    short = result(0, second.episodes_needed - 1, second.episodes_needed - 1)
+    assert comparison_gate("a", short, short, 0.03, looks=2).answer == "cannot tell"
+
+
+def test_a_task_is_compared_on_the_episodes_of_the_reference():
+    """Also where a policy's episode is said to be of another task."""
+    tasks = torch.arange(120) % 2
+    ref = result(0, 120, 120)._replace(tasks=tasks, task_names=("a", "b"))
+    new = ref._replace(tasks=tasks.clone().index_fill_(0, torch.tensor([3]), 0))
+    assert "worse" not in comparison_gate("a", new, ref, 0.05).detail.replace("not worse", "")
 
 
 def test_returns_are_told_in_three_ways():

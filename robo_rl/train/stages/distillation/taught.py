@@ -42,5 +42,7 @@ class TaughtStage(Stage):
         result = context.evaluate(student, self.label)
         reference = context.evaluate(self.read_teacher(context), "teacher")
         report.update_numbers({**result.report_numbers(), **reference.report_numbers("teacher_{}")})
-        report.gate = comparison_gate("non-inferior to the teacher", result, reference, margin)
+        report.gate = comparison_gate(
+            "non-inferior to the teacher", result, reference, margin, looks=report.looks
+        )
         return report
