@@ -62,7 +62,7 @@ class Algorithm(Learner, ABC):
     single_step: bool = False
     group_size: int = 1
     learns_together: ClassVar[bool] = False
-    takes_demonstrations: ClassVar[bool] = False
+    takes_demonstrations: bool = False
     needs_critics: bool = False
     state_parts: ClassVar[tuple[str, ...]] = ("updates",)
     actor_parts: ClassVar[tuple[str, ...]] = ()
@@ -70,6 +70,16 @@ class Algorithm(Learner, ABC):
     def __init__(self, policy: DenoisingPolicy, generator: torch.Generator) -> None:
         self.policy, self.generator = policy, generator
         self.updates = 0
+
+    @classmethod
+    def learns_from_dataset(cls, cfg: Any) -> bool:
+        """Return whether demonstrations are taken under these settings.
+
+        Args:
+            cfg: The algorithm's own ``Config``.
+        """
+        del cfg
+        return cls.takes_demonstrations
 
     @property
     def needs_demonstrations(self) -> tuple[str, ...]:

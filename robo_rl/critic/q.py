@@ -6,7 +6,7 @@ E executed ones (E ≤ H), A act_dim. Chunks are in network units, as chains are
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import torch
 from pydantic import Field
@@ -70,6 +70,19 @@ class QCritic(nn.Module):
         """Activation of the hidden layers."""
         head: HeadConfig = HeadConfig()
         """Output head and loss of the values."""
+
+        def demand_values(self) -> Self:
+            """Return the settings of critics that learn from values, not from distributions.
+
+            Raises:
+                ValueError: The head is ``categorical``, which would learn the mean alone.
+            """
+            if self.head.kind == "categorical":
+                raise ValueError(
+                    "head.kind: 'categorical' learns the distribution of returns, and these critics"
+                    " learn from values; take two_hot or hl_gauss"
+                )
+            return self
 
     def __init__(
         self,

@@ -86,6 +86,7 @@ class Fqe(QLearner, Trainable):
         @field_validator("critic")
         @classmethod
         def _scatters(cls, critic: QCritic.Config) -> QCritic.Config:
+            critic.demand_values()
             if critic.members < _LEAST:
                 raise ValueError(
                     f"members: at least {_LEAST}, for how sure one is is their scatter"

@@ -65,7 +65,7 @@ class OccupancyRatio(Trainable):
         minibatch: int = Field(default=256, ge=1)
         """Rows of a minibatch."""
         lr: float = Field(default=1e-3, gt=0.0)
-        """Largest gradient norm."""
+        """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
         """Largest norm of a gradient."""
         weight_decay: float = Field(default=1e-2, ge=0.0)

@@ -63,8 +63,14 @@ class ModelRolloutEstimator:
 
 
 def num_recorded_steps(case: OpeCase) -> int:
-    """Recorded steps of an episode; the outcome of a truncated episode's last step is missing."""
-    return case.limit - 1
+    """Recorded steps of the longest episodes.
+
+    The outcome of a truncated episode's last step is missing, that of a terminated one is not.
+    """
+    lengths = torch.bincount(case.resample.episode)
+    last = lengths.cumsum(0) - 1
+    whole = case.rows["decision"][last[lengths == case.limit]]
+    return case.limit if bool(whole.any()) else case.limit - 1
 
 
 @torch.no_grad()

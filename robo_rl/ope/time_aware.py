@@ -33,7 +33,8 @@ def add_time_feature(
     """
     seen = next(value for name, value in columns.items() if name.startswith("obs."))
     share = (elapsed.to(torch.float32) / limit).view(-1, 1, 1).expand(-1, seen.shape[1], 1)
-    ends = elapsed[columns["next"]] >= limit - 1  # the step after it is missing
+    # the step after the limit is missing, unless the episode terminates there with a reward
+    ends = (elapsed[columns["next"]] >= limit - 1) & ~columns["decision"][columns["next"]]
     return {
         **columns,
         f"obs.{ELAPSED}": share.contiguous(),

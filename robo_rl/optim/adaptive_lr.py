@@ -80,17 +80,17 @@ class AdaptiveLr(Stateful):
             self.set(before * min(max(_law(excess, power), 0.1), 10.0))
         return self.optimizer.lr != before
 
-    def back_off(self, excess: float) -> bool:
+    def back_off(self, excess: float, power: float = 2.0) -> bool:
         """Lower the rate after a step that exceeded the target by the factor ``excess``.
 
-        The effect of a step grows with the square of its learning rate. The rate falls at least by
-        the factor 1.5 of ``adapt``, and at most by a factor of 10.
+        The distance of a step is proportional to rate^``power``. The rate falls at least by the
+        factor 1.5 of ``adapt``, and at most by a factor of 10.
 
         Returns:
             Whether the rate fell.
         """
         before = self.optimizer.lr
-        self.set(before * min(max(_law(max(excess, 1.0)), 0.1), 1.0 / STEP))
+        self.set(before * min(max(_law(max(excess, 1.0), power), 0.1), 1.0 / STEP))
         return self.optimizer.lr < before
 
     def recover(self, *, adaptive: bool) -> None:

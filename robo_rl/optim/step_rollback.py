@@ -26,6 +26,8 @@ class StepRollback:
         rate: Falls after a rollback; otherwise adapts to the final distance of the update.
         target: Target distance of an update, in the measure of ``accepts``; 0 is no bound.
         parts: Tensors that a step changes, without the optimiser's own state.
+        power: The distance of a step grows with this power of its learning rate: 2 for a KL, 1 for
+            a root mean square.
 
     Attributes:
         steps: Number of steps that the update keeps.
@@ -34,8 +36,10 @@ class StepRollback:
         measurement: Index of the call of ``accepts`` that measured ``distance``.
     """
 
-    def __init__(self, rate: AdaptiveLr, target: float, parts: Sequence[Tensor]) -> None:
-        self.rate, self.target, self._parts = rate, target, list(parts)
+    def __init__(
+        self, rate: AdaptiveLr, target: float, parts: Sequence[Tensor], *, power: float = 2.0
+    ) -> None:
+        self.rate, self.target, self._parts, self._power = rate, target, list(parts), power
         self.steps, self.rollbacks, self.distance, self.done = 0, 0, 0.0, False
         self.measurement, self._measured = 0, 0
         self._before, self._fell = list[Tensor](), False
@@ -70,7 +74,7 @@ class StepRollback:
         if not self.target or moved <= 2.0 * self.target:  # NaN exceeds the bound
             self._keep(moved)
             return True
-        fell = bool(self._before) and self.rate.back_off(moved / self.target)
+        fell = bool(self._before) and self.rate.back_off(moved / self.target, self._power)
         if fell or self.steps > 1:
             self._take_back()
         else:

@@ -85,6 +85,7 @@ def test_regression_on_the_same_noise_keeps_both_modes(student):
     assert keeps_both_modes(student), shares(student)
 
 
+@pytest.mark.slow
 def test_regression_on_other_noise_averages_them(teacher):
     control = distil(teacher, independent_noise_loss, steps=300)
     assert not keeps_both_modes(control)

@@ -6,11 +6,13 @@ import pytest
 import torch
 from small_policies import ACT, OBS, make_obs
 
+from robo_rl.algo.offline_critics.base import OfflineCriticsConfig
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.critic.heads import HeadConfig
 from robo_rl.critic.q import QCritic, td_target
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import KeyStats, Stats
+from robo_rl.ope.fqe import Fqe
 from robo_rl.optim.ema import Ema
 
 H, E = 3, 2
@@ -32,6 +34,13 @@ def rows(number: int) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     obs = {name: value.float() for name, value in make_obs(number).items()}
     return obs, 1.6 * torch.rand(number, H, ACT.size, generator=generator) - 0.8
+
+
+@pytest.mark.parametrize("config", [OfflineCriticsConfig, Fqe.Config])
+def test_critics_that_learn_values_refuse_to_learn_distributions(config):
+    head = {"kind": "categorical", "bounds": (0.0, 1.0)}
+    with pytest.raises(ValueError, match="take two_hot or hl_gauss"):
+        config.model_validate({"critic": {"members": 8, "head": head}})
 
 
 @pytest.mark.parametrize("kind", ["mse", "hl_gauss"])

@@ -36,6 +36,12 @@ def test_it_falls_by_what_a_step_was_too_large(excess, factor):
     assert moving.optimizer.lr == pytest.approx(5e-4 * factor)
 
 
+def test_a_distance_that_is_linear_in_the_rate_takes_the_whole_excess():
+    moving = rate(5e-4)
+    assert moving.back_off(8.0, power=1.0)
+    assert moving.optimizer.lr == pytest.approx(5e-4 / 8)
+
+
 def test_it_cannot_fall_below_its_bound():
     moving = rate(1e-5)
     assert not moving.back_off(4.0)

@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.algo.nft.acting_policy_ema import ema_update_
 from robo_rl.algo.nft.forward_process import NftBatch, optimality
 from robo_rl.algo.nft.objective import NftLosses, NftObjective, NftObjectiveConfig
 from robo_rl.algo.on_policy import ActorUpdate
@@ -29,8 +30,9 @@ class NftActorConfig(NftObjectiveConfig, PrecisionConfig, OptimizerConfig, Adapt
     """Optimiser settings of the learner; ``NftObjectiveConfig`` holds those of the loss.
 
     ``target_shift`` is the target root mean square change of predicted actions per update, in
-    normalised units. A step that exceeds twice the target is rolled back and ends the update. The
-    learning rate is adapted towards the target. The value 0 disables both.
+    normalised units, from the learner at the start of the update. A step that exceeds twice the
+    target is rolled back and ends the update. The learning rate is adapted towards the target. The
+    value 0 disables both.
     """
 
     weight_decay: float = Field(default=0.0, ge=0.0)
@@ -65,10 +67,12 @@ class NftActor(ActorUpdate):
         net = self.learner.net
         self.optimizer = ClippedOptimizer(net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
         self.rate = AdaptiveLr(self.optimizer, cfg.lr_min, cfg.lr_max)
-        self.objective = NftObjective(cfg, policy, self.learner, generator)
+        self.started = copy.deepcopy(self.learner, parameterless_modules(policy))
+        self.objective = NftObjective(cfg, policy, self.learner, self.started, generator)
 
     def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
         """Run epochs over the rollout until the action shift exceeds twice the target."""
+        ema_update_(self.started.net, self.learner.net, 0.0)
         data, stats = NftBatch.of(rollout, optimality(adv, self.cfg.adv_clip)), list[NftLosses]()
         size, rows = len(data.act), self.cfg.minibatch
         batches = Minibatches(size, rows, self.generator, rollout.shards)
@@ -79,7 +83,8 @@ class NftActor(ActorUpdate):
             stats.append(found.all_reduce(batch.weight))
             return found.total, math.sqrt(stats[-1].action_shift_sq)
 
-        region = StepRollback(self.rate, self.cfg.target_shift, self.optimizer.params)
+        params = self.optimizer.params
+        region = StepRollback(self.rate, self.cfg.target_shift, params, power=1.0)
         region.descend(batches.epochs(self.cfg.epochs), measure, self.optimizer.step)
         last = stats[-batches.per_epoch :]
         return {

@@ -43,7 +43,8 @@ class NftLosses(NamedTuple):
 
     Args:
         total: Scalar with gradient.
-        action_shift_sq: Mean square difference of predicted actions to the acting policy's.
+        action_shift_sq: Mean square difference of predicted actions to those at the start of the
+            update.
         reference_mse: Mean square difference of predictions to the reference policy's.
     """
 
@@ -67,6 +68,7 @@ class NftObjective:
         cfg: See ``NftObjectiveConfig``.
         acting: v_old; collected the data.
         learner: v_θ.
+        started: v_θ at the start of the update, from which its shift is measured.
         generator: Draws noise and times.
     """
 
@@ -75,9 +77,11 @@ class NftObjective:
         cfg: NftObjectiveConfig,
         acting: MatchingPolicy,
         learner: MatchingPolicy,
+        started: MatchingPolicy,
         generator: torch.Generator,
     ) -> None:
-        self.cfg, self.acting, self.learner, self.generator = cfg, acting, learner, generator
+        self.cfg, self.acting, self.generator = cfg, acting, generator
+        self.learner, self.started = learner, started
 
     def loss(self, data: NftBatch, base: MatchingPolicy | None) -> NftLosses:
         """Return the losses of a minibatch, with one new noise and time per decision.
@@ -90,12 +94,13 @@ class NftObjective:
         new = _errors(self.learner, data, noise, t)
         with torch.no_grad():
             old = _errors(self.acting, data, noise, t)
+            start = _errors(self.started, data, noise, t)
             cloned = new.detach() if base is None else _errors(base, data, noise, t)
         level = self.acting.noise_fraction(t)[:, None, None]
         reference_mse = (new - cloned).square().mean()
         return NftLosses(
             self._contrastive_loss(new, old, level, data) + self.cfg.reference_coef * reference_mse,
-            executed_mean((level * (new.detach() - old)).square(), data.executed).mean(),
+            executed_mean((level * (new.detach() - start)).square(), data.executed).mean(),
             reference_mse.detach(),
         )
 

@@ -138,7 +138,6 @@ class OffPolicy(Algorithm):
         ConfigError: The policy or the ensemble does not support the settings.
     """
 
-    takes_demonstrations: ClassVar[bool] = True
     actor_parts: ClassVar[tuple[str, ...]] = ("actor", "q_learner", "scale", "warmup_left")
     state_parts: ClassVar[tuple[str, ...]] = (
         *actor_parts, "replay", "dynamics_gap", "decisions", "steps", "pending_steps"
@@ -154,6 +153,7 @@ class OffPolicy(Algorithm):
     ) -> None:
         super().__init__(policy, generator)
         self.cfg, self.actor, self.needs_critics = cfg, actor, cfg.warm_start_critics
+        self.takes_demonstrations = self.learns_from_dataset(cfg)
         critic = QCritic.of_policy(cfg.critic, policy)
         self.q_learner = QLearner(
             critic, lr=cfg.critic_lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema
@@ -200,6 +200,11 @@ class OffPolicy(Algorithm):
         """The current learning rate of the actor."""
         return self.actor.optimizer.lr
 
+    @classmethod
+    def learns_from_dataset(cls, cfg: OffPolicyConfig) -> bool:
+        """See ``Algorithm``: unless their share of a minibatch is zero."""
+        return cfg.replay.demo_fraction > 0
+
     @property
     def needs_demonstrations(self) -> tuple[str, ...]:
         """Settings that need logged transitions."""
@@ -210,9 +215,8 @@ class OffPolicy(Algorithm):
         return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
-        """Add demonstrations, if minibatches use them; call before the first rollout."""
-        if self.cfg.replay.demo_fraction:
-            self.replay.add_demonstrations(transitions)
+        """Add demonstrations; call before the first rollout."""
+        self.replay.add_demonstrations(transitions)
 
     def check_demonstrations(self) -> None:
         """See ``Algorithm``: corrections that are requested must exist."""

@@ -1,8 +1,12 @@
 """Policy-agnostic RL: a search for better chunks by Q, which the policy then clones.
 
-At each observation of the data, chunks are drawn from the policy. The one with the highest Q takes
-a few gradient-ascent steps on Q, and is cloned. The policy family only has to support cloning.
-Source: Mark et al. 2024 (PA-RL, arXiv 2412.06685, sections 4.1 and 4.2).
+At each observation of the data, chunks are drawn from the initial policy. The one with the highest
+Q takes a few gradient-ascent steps on Q, and is cloned. The policy family only has to support
+cloning. Source: Mark et al. 2024 (PA-RL, arXiv 2412.06685, sections 4.1 and 4.2).
+
+It is one step of policy improvement: draws are of the initial policy throughout, and Q is that of
+the stage's critics. PA-RL draws from the current policy, and its critic learns the values of
+improved chunks.
 
 Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
 """

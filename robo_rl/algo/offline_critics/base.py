@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
@@ -45,6 +45,11 @@ class OfflineCriticsConfig(ConfigModel):
     """How the members of Q' are reduced to one value."""
     value: ValueCritic.Config = ValueCritic.Config()
     """Size of the state-value network V."""
+
+    @field_validator("critic")
+    @classmethod
+    def _learns_values(cls, critic: QCritic.Config) -> QCritic.Config:
+        return critic.demand_values()
 
 
 class OfflineCritics(QLearner, Trainable):

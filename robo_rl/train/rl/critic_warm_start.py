@@ -37,6 +37,7 @@ def load_offline_critics(algo: Algorithm, context: Context) -> None:
     place = context.artifact("critics")
     weights, settings = checkpoint.load(place)
     _demand_same_items(settings, algo, place)
+    _demand_same_outputs(settings, algo, place)
     theirs, own = _sizes(weights), _sizes(algo.critic_weights())
     if theirs != own:
         raise ConfigError(
@@ -56,7 +57,7 @@ def _demand_same_items(settings: Mapping[str, Any], algo: Algorithm, place: Path
         ConfigError: They do not.
     """
     theirs = set(settings.get("critic", {}).get("sees", ()))
-    own = set(getattr(getattr(algo, "cfg", None), "critic", QCritic.Config()).sees)
+    own = set(_critic_of(algo).sees)
     if theirs != own:
         raise ConfigError(
             "the critics to begin from read other items",
@@ -64,6 +65,39 @@ def _demand_same_items(settings: Mapping[str, Any], algo: Algorithm, place: Path
             expected=", ".join(sorted(theirs)) or "all vectors",
             found=", ".join(sorted(own)) or "all vectors",
         )
+
+
+def _demand_same_outputs(settings: Mapping[str, Any], algo: Algorithm, place: Path) -> None:
+    """Check that both critics compute the same from equal weights.
+
+    Raises:
+        ConfigError: Activation, normalisation or the values of a histogram's bins differ.
+    """
+    theirs = _meaning(QCritic.Config.model_validate(settings.get("critic", {})))
+    own = _meaning(_critic_of(algo))
+    changed = [name for name in own if own[name] != theirs[name]]
+    if changed:
+        raise ConfigError(
+            "the critics to begin from compute other values from their weights",
+            where=f"{', '.join(f'algo.critic.{name}' for name in changed)}, and {place}",
+            expected=", ".join(str(theirs[name]) for name in changed),
+            found=", ".join(str(own[name]) for name in changed),
+        )
+
+
+def _meaning(cfg: QCritic.Config) -> dict[str, Any]:
+    """Return the settings that give equal weights their meaning."""
+    head = cfg.head
+    bins = (head.bins, head.margin, head.bounds)
+    return {
+        "activation": cfg.activation,
+        "layer_norm": cfg.layer_norm,
+        "head": "one value" if head.kind in ("mse", "huber") else bins,
+    }
+
+
+def _critic_of(algo: Algorithm) -> QCritic.Config:
+    return getattr(getattr(algo, "cfg", None), "critic", QCritic.Config())
 
 
 def _sizes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

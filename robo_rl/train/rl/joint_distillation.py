@@ -6,6 +6,7 @@ policy. The student does not influence the policy.
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from typing import ClassVar
@@ -35,7 +36,8 @@ _ENDLESS = sys.maxsize
 class JointDistillation(Stateful):
     """Regresses a student onto a policy after each update, at the states of its rollout.
 
-    The student starts from the policy's weights and shares its normaliser. It has its own random
+    The student starts from the policy's weights and shares its normaliser until ``finish``. It has
+    its own random
     streams, so the policy is the same with and without it. A rollback of the policy does not change
     the student. Where training ends with an earlier policy (``FinalChoice``), the student is still
     that of the last one, and the stage ``distill`` brings it to the kept policy.
@@ -82,6 +84,11 @@ class JointDistillation(Stateful):
     def student(self) -> DenoisingPolicy:
         """The student with its averaged weights, which is evaluated and kept."""
         return self.trainer.ema.module
+
+    def finish(self) -> None:
+        """Keep the present normaliser: training may end with an earlier policy, and its own."""
+        kept = copy.deepcopy(self.trainer.policy.normalizer)
+        self.trainer.policy.normalizer = self.student.normalizer = kept
 
     def update(self, policy: DenoisingPolicy, rollout: Rollout) -> dict[str, float]:
         """Take the due gradient steps in this process alone.

@@ -168,6 +168,8 @@ class Loop(Stateful):
 
     def _finish(self) -> None:
         """Go to the policy that training ends with."""
+        if self.joint_distillation is not None:
+            self.joint_distillation.finish()
         last = copy.deepcopy(self._acting())
         candidates = self.guard.candidates(last)
         if self.cfg.guard.final_episodes:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from robo_rl.api.env import check_groups
 from robo_rl.config.registry import Component
+from robo_rl.core.errors import ConfigError
 from robo_rl.distributed.process_group import rank_info
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
@@ -42,6 +43,7 @@ class OnlineRl(Stage):
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("policy", "teacher", "joint_student")
+    probes: ClassVar = True
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
@@ -64,6 +66,15 @@ class OnlineRl(Stage):
         """See ``Stage``."""
         acting = exploration_policy(policy, cfg.exploration) or policy
         check_policy_fits(cfg.algo, acting)
+        reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
+        if reused and cfg.running_obs_stats and acting.cfg.finetune_steps:
+            raise ConfigError(
+                "reused_rollouts: the statistics of observations change the steps that are not"
+                " trained, and these have no ratio",
+                where="algo.reused_rollouts",
+                expected="0, or running_obs_stats: false, or finetune_steps: 0",
+                found=reused,
+            )
         if cfg.student.steps:
             check_distillable(acting.cfg, WHY)
         size = getattr(cfg.algo.cfg, "group_size", 1)
@@ -73,7 +84,7 @@ class OnlineRl(Stage):
     @classmethod
     def learns_values_from_data(cls, cfg: Config) -> bool:
         """See ``StageTraits``."""
-        return cfg.algo.cls.takes_demonstrations
+        return cfg.algo.cls.learns_from_dataset(cfg.algo.cfg)
 
     @classmethod
     def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
@@ -137,7 +148,9 @@ class OnlineRl(Stage):
                 context.directory / report.artifacts["joint_student"], context.device
             )
             report.numbers |= context.evaluate(head, "one step").report_numbers("{}_one_step")
-        report.gate = comparison_gate("no worse than before", after, reference, self.cfg.margin)
+        report.gate = comparison_gate(
+            "no worse than before", after, reference, self.cfg.margin, looks=report.looks
+        )
         return report
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -39,7 +40,8 @@ def matching(sampler: str, fields: dict[str, Any], **more: Any) -> Any:
 def objective(policy, learner=None, **fields) -> NftObjective:
     generator = torch.Generator().manual_seed(3)
     cfg = NftObjectiveConfig(**fields)
-    return NftObjective(cfg, policy, policy if learner is None else learner, generator)
+    trained = policy if learner is None else learner
+    return NftObjective(cfg, policy, trained, policy, generator)
 
 
 def gradient(loss: torch.Tensor, policy) -> torch.Tensor:
@@ -249,6 +251,23 @@ def test_a_small_target_keeps_an_update_small(generator):
     shifts = [nft.update(one_decision(policy, generator, u))["action_shift"] for u in range(12)]
     assert sum(shifts[-4:]) / 4 < 0.015
     assert nft.actor.optimizer.lr < cfg.lr
+
+
+def test_the_target_is_of_one_update_also_where_the_acting_policy_follows_slowly(generator):
+    """Measured from the acting policy, a learner that leads by the target would stand still."""
+    policy = make_policy("flow_noise", 4, **ODE).float()
+    slow = ActingPolicyEma(slope=1.0, max_decay=0.999)
+    fields = {**LEARNING, "target_shift": 0.02}
+    nft = Nft(
+        Nft.Config(advantage="monte_carlo", acting_ema=slow, **fields), policy, ROWS, generator
+    )
+    learner, lead = nft.actor.learner, list[float]()
+    for update in range(12):
+        shift = nft.update(one_decision(policy, generator, update))["action_shift"]
+        assert shift <= 2.0 * 0.02
+        pairs = zip(learner.net.parameters(), policy.net.parameters(), strict=True)
+        lead.append(math.sqrt(sum(float((a - b).detach().square().sum()) for a, b in pairs)))
+    assert lead[-1] > 3.0 * lead[2] > 0.0
 
 
 def test_noise_levels_are_those_of_the_steps_that_are_trained(generator):

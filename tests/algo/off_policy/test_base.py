@@ -213,7 +213,9 @@ def test_demonstrations_have_their_share(share):
         "next": (torch.arange(10) + 1).clamp(max=9),
         "decision": torch.arange(10) < 9,
     }
-    td3.add_demonstrations(rows)
+    assert td3.takes_demonstrations == Td3.learns_from_dataset(td3.cfg) == (share > 0)
+    if share:
+        td3.add_demonstrations(rows)
     td3.update(world.rollout(policy, 1))
     assert int(td3.replay.sample(16, td3.generator).demo.sum()) == round(16 * share)
     assert td3.replay.num_demos == (9 if share else 0)

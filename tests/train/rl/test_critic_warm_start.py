@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,13 @@ import torch
 from small_runs import STAGES, Runner, write_experiment
 
 from robo_rl.algo.off_policy.td3 import Td3
+from robo_rl.core.errors import ConfigError
+from robo_rl.critic.q import QCritic
 from robo_rl.train.checkpoint import files as checkpoint
+from robo_rl.train.rl.critic_warm_start import _demand_same_outputs
 
+BINS: dict[str, Any] = {"head": {"kind": "hl_gauss", "bins": 51, "bounds": (0.0, 1.0)}}
+CATEGORICAL = {**BINS["head"], "kind": "categorical"}
 OFFLINE = {"critic_steps": 20, "steps": 10, "fqe": {"steps": 10}}
 TD3 = {"name": "td3", "warm_start_critics": True, "scale_rewards": False, "warmup_decisions": 10**6}
 
@@ -48,11 +54,37 @@ def test_without_a_stage_that_makes_them_there_is_nothing_to_inherit(
     assert "there are no critics to begin from" in ended.output
 
 
+@pytest.mark.slow
 def test_critics_of_other_sizes_are_refused(runner: Runner, tmp_path: Path):
     ended = run(runner, tmp_path, critic={"members": 3})
     assert ended.status == 2
     assert "of other sizes" in ended.output
     assert "Traceback" not in ended.output
+
+
+@pytest.mark.parametrize(
+    ("theirs", "own", "named"),
+    [
+        ({"activation": "relu"}, {}, "algo.critic.activation"),
+        ({"layer_norm": False}, {}, "algo.critic.layer_norm"),
+        (BINS, {"head": {**BINS["head"], "bounds": (-10.0, 0.0)}}, "algo.critic.head"),
+        (BINS, {"head": {**BINS["head"], "kind": "two_hot"}}, "algo.critic.head"),
+        (BINS, BINS, ""),
+        ({"head": {"kind": "huber"}}, {}, ""),
+        ({"head": {**BINS["head"], "kind": "two_hot"}}, {"head": CATEGORICAL}, ""),
+    ],
+    ids=["activation", "norm", "bounds", "kind", "same", "scalar", "bins"],
+)
+def test_equal_weights_must_mean_the_same(theirs: Any, own: Any, named: str):
+    algo: Any = SimpleNamespace(cfg=SimpleNamespace(critic=QCritic.Config.model_validate(own)))
+    settings = {"critic": QCritic.Config.model_validate(theirs).model_dump(mode="json")}
+    if not named:
+        _demand_same_outputs(settings, algo, Path("critic"))
+        return
+    with pytest.raises(
+        ConfigError, match=f"{named}, and critic: the critics to begin from compute"
+    ):
+        _demand_same_outputs(settings, algo, Path("critic"))
 
 
 def test_values_of_rewards_as_they_are_do_not_go_with_scaled_ones():

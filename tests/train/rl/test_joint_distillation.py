@@ -137,6 +137,20 @@ def test_it_is_near_to_the_policy_as_that_is_in_the_end(
     assert found < 0.5 * far(apprentice.student, first)
 
 
+def test_its_inputs_stay_those_that_it_learnt_from(tmp_path: Path):
+    """Training may end with an earlier policy, whose statistics of observations come back."""
+    loop, apprentice = begin(tmp_path, running_obs_stats=True)
+    loop.train()
+    kept = apprentice.student.normalizer
+    assert kept is apprentice.trainer.policy.normalizer
+    assert kept is not loop.policy.normalizer
+    before = {name: value.clone() for name, value in kept.state_dict().items()}
+    for buffer in loop.policy.normalizer.buffers():
+        if buffer.is_floating_point():
+            buffer.add_(1.0)
+    assert all(torch.equal(value, before[name]) for name, value in kept.state_dict().items())
+
+
 def test_a_block_without_decisions_teaches_nothing(tmp_path: Path):
     loop, apprentice = begin(tmp_path)
     rollout, _ = loop.collector.collect(loop.policy, 1)

@@ -16,6 +16,7 @@ import torch
 from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
 from robo_rl.config.models import ConfigTree, validate
+from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import Normalizer
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.checkpoint.series import CheckpointSeries
@@ -55,6 +56,15 @@ GROUPED = {
 }
 
 
+def test_frozen_steps_whose_inputs_change_have_no_ratio_to_earlier_rollouts():
+    online = {**STAGES["online"], "running_obs_stats": True, "algo": {"reused_rollouts": 1}}
+    stages = {**STAGES, "online": {**online, "exploration": {"finetune_steps": 1}}}
+    with pytest.raises(ConfigError, match="these have no ratio"):
+        validate({**EXPERIMENT, "stages": stages}, Experiment)
+    stages = {**STAGES, "online": {**online, "exploration": {"finetune_steps": 0}}}
+    validate({**EXPERIMENT, "stages": stages}, Experiment)
+
+
 def outcome(out: Path) -> tuple[list[dict[str, Any]], str]:
     """Metrics without their timings, and the hash of the weights."""
     stage = out / "tiny" / "02-online"
@@ -64,10 +74,9 @@ def outcome(out: Path) -> tuple[list[dict[str, Any]], str]:
     return rows, hashlib.sha256(weights).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes",
-    [pytest.param(CHANGING, marks=pytest.mark.slow), GROUPED],
-    ids=["annealed-and-correlated", "groups-averages-anchors"],
+    "changes", [CHANGING, GROUPED], ids=["annealed-and-correlated", "groups-averages-anchors"]
 )
 def test_training_goes_on_after_a_kill(runner: Runner, tmp_path: Path, changes: dict[str, Any]):
     config = write_experiment(tmp_path, **changes)

@@ -52,7 +52,8 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
     Args:
         policy: Policy with the network to copy.
         cfg: The changes.
-        seed: Seed of the sampler's learnt parameters, which are initialised anew.
+        seed: Seed of the parameters of another sampler, which are initialised. Those of the same
+            sampler stay.
 
     Raises:
         ConfigError: The sampler needs an output that the network lacks. Also raised where
@@ -60,7 +61,7 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
             on the reference network and the policy would act differently.
     """
     family = exploration_policy(Component("policies", policy.family, type(policy), policy.cfg), cfg)
-    if family is None:
+    if family is None or family.cfg == policy.cfg:
         return policy
     if policy.reference_net is not None and family.cfg.finetune_steps != policy.cfg.finetune_steps:
         raise ConfigError(
@@ -72,7 +73,13 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
     with seeded_initialization("explore", seed):
         other = family.build(policy.env_spec, policy.act_spec, policy.normalizer)
     cast(nn.Module, other.net).load_state_dict(policy.net.state_dict())
+    same_noise = family.cfg.sampler == policy.cfg.sampler
+    if same_noise and policy.noise_head is not None:
+        cast(nn.Module, other.noise_head).load_state_dict(policy.noise_head.state_dict())
     if policy.reference_net is not None:
         other.freeze_reference()
         cast(nn.Module, other.reference_net).load_state_dict(policy.reference_net.state_dict())
+        if same_noise and policy.reference_noise_head is not None:
+            frozen = policy.reference_noise_head.state_dict()
+            cast(nn.Module, other.reference_noise_head).load_state_dict(frozen)
     return other.eval().to(policy.device)

@@ -66,6 +66,21 @@ def test_the_copy_that_the_first_steps_run_on_comes_along(cloned, generator):
 
 def test_what_is_not_given_stays(cloned):
     assert with_exploration(cloned, ExplorationConfig(), seed=0) is cloned
+    same = {"sampler": cloned.cfg.model_dump(mode="json")["sampler"], "finetune_steps": 0}
+    assert with_exploration(cloned, validate(same, ExplorationConfig), seed=0) is cloned
+
+
+def test_noise_that_was_learnt_stays_where_its_sampler_does(cloned):
+    learnt = {"sampler": {"name": "flow_noise", "std_min": 0.1, "std_max": 0.4}}
+    tuned = with_exploration(cloned, validate(learnt, ExplorationConfig), seed=0)
+    assert tuned.noise_head is not None
+    with torch.no_grad():
+        for parameter in tuned.noise_head.parameters():
+            parameter += 0.05
+    changed = with_exploration(tuned, validate({"finetune_steps": 1}, ExplorationConfig), seed=3)
+    assert changed.noise_head is not None
+    pairs = zip(changed.noise_head.parameters(), tuned.noise_head.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
 
 
 def test_a_sampler_of_another_family_is_refused(cloned):

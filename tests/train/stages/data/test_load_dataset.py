@@ -131,8 +131,9 @@ def test_values_are_learnt_from_all_observations(tmp_path: Path, later: Any):
         (BC, {"name": "online", "algo": "ppo"}),
         ({"name": "record"}, OFFLINE),
         ({"name": "dataset", "path": "other.zarr"}, OFFLINE),
+        (BC, {"name": "online", "algo": {"name": "td3", "replay": {"demo_fraction": 0.0}}}),
     ],
-    ids=["ppo", "record", "dataset"],
+    ids=["ppo", "record", "dataset", "td3"],
 )
 def test_without_a_learner_of_values_observations_may_lack(tmp_path: Path, later: Any):
     assert outcome(tmp_path, *later) == "passed"
