@@ -22,10 +22,11 @@ from robo_rl_sim2real.control.runtime import Runtime
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.node.emergency_stop import EmergencyStopListener
 from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split, zero_observation
 from robo_rl_sim2real.node.settings import DeploySettings, Wiring, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
-from robo_rl_sim2real.transport.base import COMMAND, Endpoint, Qos, Transport, reading_qos
+from robo_rl_sim2real.transport.base import Endpoint, Transport, reading_qos
 
 _QUERIES, _FEW = 200, 5
 """Number of timed queries, normally and while another node steers the robot."""
@@ -125,7 +126,9 @@ def survey(
     darkroom = ImageWorker(wiring.preprocessors, inbox)
     try:
         heard = _listen(transport, wiring.readings, darkroom)
-        heard |= _listen(transport, {settings.estop: MsgType.FLAG}, darkroom, COMMAND)
+        pressed = ArrivalTimes()
+        button = EmergencyStopListener(transport, settings.estop, pressed.add, clock.now_s)
+        heard[settings.estop] = pressed
         for outlet in wiring.command_topics:
             if outlet.action:
                 transport.create_goal_publisher(outlet.topic)  # refuses actions as the node would
@@ -139,6 +142,7 @@ def survey(
         loaded_late_s = np.zeros(0) if rivals else _loaded_late(clock)
         for arrivals in heard.values():  # excludes messages during the timing
             arrivals.stamps_s.clear()
+        button.poll()
         clock.sleep(seconds)
         ends, problems = _ends(transport, topics, wiring), transport.problems()
     finally:
@@ -179,17 +183,12 @@ def _ends(transport: Transport, topics: Iterable[str], wiring: Wiring) -> dict[s
 
 
 def _listen(
-    transport: Transport,
-    topics: dict[str, MsgType],
-    darkroom: ImageWorker,
-    qos: Qos | None = None,
+    transport: Transport, topics: dict[str, MsgType], darkroom: ImageWorker
 ) -> dict[str, ArrivalTimes]:
-    """Subscribe with the node's QoS: ``qos``, or that of readings."""
+    """Subscribe with the node's QoS."""
     heard = {topic: ArrivalTimes() for topic in topics}
     for topic, kind in topics.items():
-        transport.subscribe(
-            topic, kind, _taker(topic, heard[topic], darkroom), qos or reading_qos(kind)
-        )
+        transport.subscribe(topic, kind, _taker(topic, heard[topic], darkroom), reading_qos(kind))
     return heard
 
 

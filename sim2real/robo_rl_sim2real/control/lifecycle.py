@@ -66,7 +66,7 @@ class Lifecycle:
 
     def set_estop(self, pressed: bool) -> None:
         """Record that the emergency stop is pressed or released; a press is kept until a reset."""
-        self.presses += pressed
+        self.presses += pressed and not self.pressed  # repeated messages are one press
         self.pressed = pressed
 
     def request_stop(self) -> None:

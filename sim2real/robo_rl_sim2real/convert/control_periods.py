@@ -156,6 +156,8 @@ def _laid_out(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]
         fresh = at_s - came_s <= wanted.max_age_s
         yield ControlPeriod(number, at_s, command, is_usable=fresh, by_human=False)
         number += 1
+        if not fresh and newest + 1 < len(given):  # the numbers left out end the episode
+            number = max(number, int((given[newest + 1][0] - first_s) / dt_s))
 
 
 def _checked(bag: BagReader, came: BagMessage, values: Values, size: int) -> Values:

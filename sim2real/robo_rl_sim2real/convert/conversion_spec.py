@@ -82,7 +82,8 @@ class ConversionSpec(NamedTuple):
             problem = "the wanted observations have an instruction, and no text encoder is named"
             raise ConfigError(problem, where="contract_from", hint="name the policy's bundle")
         encoder = None if self.like is None else self.like.text_encoder()
-        return Observer(self.contract, self.sources.observe, encoder)
+        base = self.sources.robot.build().frames.base
+        return Observer(self.contract, self.sources.observe, encoder, base)
 
     def preprocessors(self) -> dict[str, CameraPreprocessor]:
         """Return topic → the node's preprocessor of its images, without calibrations."""

@@ -20,32 +20,34 @@ class Clock(NamedTuple):
 class PeriodicTimer:
     """Control periods of ``dt_s`` on a fixed time grid.
 
-    A late period does not shift the later ones: missed periods are counted and skipped.
+    A late period does not shift the later ones: missed periods are counted and skipped. A further
+    iteration continues on the same grid, so that a gap between two iterations is one of missed
+    periods.
 
     Args:
         dt_s: Period.
         clock: Source of the time.
-        began_s: Start of period 0; the start of the iteration if left out.
+        began_s: Start of period 0; the start of the first iteration if left out.
     """
 
     def __init__(self, dt_s: float, clock: Clock, began_s: float | None = None) -> None:
         self.dt_s, self.clock, self.began_s = dt_s, clock, began_s
-        self.missed = 0
+        self.number = self.missed = 0
 
     def __iter__(self) -> Iterator[int]:
         """Wait for the next period and yield its number on the grid, without end."""
-        began, number = self.clock.now_s() if self.began_s is None else self.began_s, 0
+        began = self.began_s = self.clock.now_s() if self.began_s is None else self.began_s
         while True:
-            number += 1
-            wait = began + number * self.dt_s - self.clock.now_s()
+            self.number += 1
+            wait = began + self.number * self.dt_s - self.clock.now_s()
             if wait > 0:
                 self.clock.sleep(wait)
             now_s = self.clock.now_s()
-            late = int((now_s - began) / self.dt_s + 1e-9) - number
+            late = int((now_s - began) / self.dt_s + 1e-9) - self.number
             if late > 0:
                 self.missed += late
-                number += late
-            yield number
+                self.number += late
+            yield self.number
 
 
 def freeze_garbage_collector() -> None:

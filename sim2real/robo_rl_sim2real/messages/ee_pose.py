@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.api.robot import Robot
-from robo_rl.core.errors import SpecError
 from robo_rl.core.rotations import (
     quat_conj,
     quat_mul,
@@ -20,6 +19,7 @@ from robo_rl.core.rotations import (
     turn_rotvec,
     unit_quat,
 )
+from robo_rl_sim2real.messages.pose import check_frame
 from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
 
 
@@ -83,6 +83,4 @@ class EePoseAxes(NamedTuple):
         Raises:
             SpecError: The frame is another one.
         """
-        said = str(reading.fields.get("frame", ""))
-        if said and said != self.frame:
-            raise SpecError(f"{where}: frame", expected=self.frame, found=said)
+        check_frame(reading, self.frame, where)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from robo_rl.core.errors import SpecError
 from robo_rl_sim2real.messages.message_factory import MessageFactory, header
 from robo_rl_sim2real.messages.readings import Reading, Values
 
@@ -45,6 +46,17 @@ def read_twist(message: Any) -> Parts:
     v, w = message.twist.linear, message.twist.angular
     parts = {"linear": np.array([v.x, v.y, v.z]), "angular": np.array([w.x, w.y, w.z])}
     return {**parts, **_frame(message)}, ()
+
+
+def check_frame(reading: Reading, frame: str, where: str, hint: str = "") -> None:
+    """Refuse a reading in another frame; a reading without the name of a frame is accepted.
+
+    Raises:
+        SpecError: The frame is another one.
+    """
+    said = str(reading.fields.get("frame", ""))
+    if said and said != frame:
+        raise SpecError(f"{where}: frame", expected=frame, found=said, hint=hint or None)
 
 
 def _vector(dialect: MessageFactory, kind: str, values: Values) -> Any:

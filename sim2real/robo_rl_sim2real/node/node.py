@@ -15,9 +15,11 @@ from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
+from robo_rl_sim2real.core.lifecycle_states import Event, after
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.node.diagnostics import DiagnosticSources, reporter, with_query_times
+from robo_rl_sim2real.node.emergency_stop import EmergencyStopListener
 from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split
 from robo_rl_sim2real.node.publisher_monitor import REMEDY, PublisherMonitor
 from robo_rl_sim2real.node.requests import Requests
@@ -92,6 +94,8 @@ class Node:
         )
         self._running, self._number, self._said = True, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_timeout_s
+        self._estop_poll_periods = round(contract.act.rate_hz) or 1
+        self._is_silent = True  # whether the last period had no command
         self._alone = settings.command.exclusive
         life = self.runtime.life
         self.requests = Requests(
@@ -155,7 +159,7 @@ class Node:
         self.requests.open = False
         if self.runtime.state.moves:
             self.runtime.life.deactivate()
-        begun, before_s = self._number, self.clock.now_s()
+        begun, before_s = self._number - self.ticks.number, self.clock.now_s()
         for number in self.ticks:
             silent = self.tick(begun + number).command is None
             if silent or self.clock.now_s() - before_s > patience_s:
@@ -164,6 +168,7 @@ class Node:
     def close(self) -> None:
         """Close the transport and stop the threads."""
         try:
+            self.publishers.close()
             self.runtime.parts.policy.close()
             self.darkroom.close()
         finally:
@@ -177,11 +182,14 @@ class Node:
                 self.guard.check()
                 if self._estop_is_silent():
                     self.runtime.life.set_estop(True)
+            elif self._is_silent and number % self._estop_poll_periods == 0:
+                self._estop_listener.poll()  # a query of the graph takes time
             self._grant()
             output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
         except Exception as error:  # the robot comes to rest on any error
             output = self._broken(error, number, None if output is None else output.command)
+        self._is_silent = output.command is None
         done_s = self.clock.now_s()
         seen_s, spent_s = self.runtime.seen_s, done_s - began_s
         self.record.count_tick(output, spent_s=spent_s, age_s=done_s - seen_s)
@@ -200,7 +208,9 @@ class Node:
         transport, wiring = self.transport, self.wiring
         self._out = CommandPublishers(wiring.command_topics, transport)
         self._state_out = transport.create_publisher(settings.state, MsgType.TEXT, LATCHED)
-        transport.subscribe(settings.estop, MsgType.FLAG, self._press, COMMAND)
+        self._estop_listener = EmergencyStopListener(
+            transport, settings.estop, self._press, self.clock.now_s
+        )
         transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
             put = self._teller(topic) if kind is MsgType.TEXT else self._putter(topic, kind)
@@ -247,8 +257,12 @@ class Node:
         return 0.0 < self._estop_age_s < age_s
 
     def _begin(self, what: str, begin: Callable[[Inbox, int], None]) -> None:
+        after(self.runtime.state, Event(what))  # before queries, which take time, while it moves
         if self._estop_is_silent():
             raise RoboRlError(f"cannot {what}: no message on the emergency-stop topic")
+        if self._estop_listener.poll() and self.inbox.get(self._estop) is None:
+            hint = "request it again in a second"
+            raise RoboRlError(f"cannot {what}: the emergency stop is being read", hint=hint)
         self.guard.check()
         self._demand_alone(what)
         if rivals := self.publishers.poll():

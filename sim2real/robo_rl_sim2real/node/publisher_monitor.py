@@ -36,7 +36,9 @@ class PublisherMonitor:
     def __init__(
         self, transport: Transport, topics: Mapping[str, MsgType], shared: Iterable[str] = ()
     ) -> None:
-        self._transport, self._over, self._lock = transport, threading.Event(), threading.Lock()
+        self._transport, self._lock = transport, threading.Lock()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
         self._topics = {topic: kind for topic, kind in topics.items() if topic not in {*shared}}
         self.problem = ""
 
@@ -52,18 +54,29 @@ class PublisherMonitor:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Query repeatedly in a thread of its own, inside the context."""
-        self._over.clear()
-        thread = threading.Thread(target=self._watch, name="publishers", daemon=True)
-        thread.start()
+        """Query repeatedly in a thread of its own, inside the context.
+
+        The context does not wait for a query at its end, since the robot still moves there.
+        """
+        self.close()
+        self._over = over = threading.Event()
+        self._thread = threading.Thread(
+            target=self._watch, args=(over,), name="publishers", daemon=True
+        )
+        self._thread.start()
         try:
             yield
         finally:
-            self._over.set()
-            thread.join(timeout=1.0)
+            over.set()
 
-    def _watch(self) -> None:
-        while not self._over.wait(_EVERY_S):
+    def close(self) -> None:
+        """Wait for the thread, before the transport is closed."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+
+    def _watch(self, over: threading.Event) -> None:
+        while not over.wait(_EVERY_S):
             try:
                 self.poll()
             except Exception as error:  # unknown publishers are a problem

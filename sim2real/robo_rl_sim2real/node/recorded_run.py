@@ -57,9 +57,9 @@ def _attached(node: Node, bundle: Bundle, settings: DeploySettings) -> FlightRec
         _about(node, bundle, settings, origin),
         node.runtime.measured.names,
         origin,
-        lambda: node.health._asdict(),
     )
-    recorder = FlightRecorder(settings.record, log, node.clock.now_s)
+    clock = node.clock
+    recorder = FlightRecorder(settings.record, log, clock.now_s, lambda: node.health._asdict())
     for topic, kind in settings.record.extra_topics.items():
         if topic not in node.wiring.readings:
             node.transport.subscribe(topic, kind, _hear(recorder, topic, kind), SENSOR)

@@ -161,7 +161,7 @@ def build_runtime(
     """
     robot: Robot = settings.robot.build()
     found = command_spec(contract, robot)
-    observer = Observer(contract, settings.observe, encoder)
+    observer = Observer(contract, settings.observe, encoder, robot.frames.base)
     measured = _measured(settings, robot, found)
     ways = make_command_topics(settings.command, robot, found.names, found.limits.dt_s)
     placed = position_indices(ways, len(found.names))

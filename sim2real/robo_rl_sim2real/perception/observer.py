@@ -21,6 +21,7 @@ from robo_rl.core.spec import TensorSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.language.base import INSTRUCTION, TextEncoder
 from robo_rl_sim2real.messages.kinds import IMAGES, MsgType, TopicName
+from robo_rl_sim2real.messages.pose import check_frame
 from robo_rl_sim2real.messages.readings import Inbox, Values, select_by_name
 from robo_rl_sim2real.perception.spoken_text import SpokenText
 
@@ -40,6 +41,7 @@ class Source(ConfigModel):
             compared with the robot's; empty for no comparison.
         camera: Name of the robot's camera; empty if the topic is the robot's own.
         text: For an instruction: the words that are in effect until the topic gives others.
+        frame: Coordinate frame of poses and velocities; empty for that of the robot's base.
     """
 
     topic: TopicName = ""
@@ -51,6 +53,7 @@ class Source(ConfigModel):
     """Topic of the ``CameraInfo``; empty for no check of the intrinsics."""
     camera: str = ""
     text: str = ""
+    frame: str = ""
 
     @model_validator(mode="after")
     def _text_is_text(self) -> Source:
@@ -81,6 +84,7 @@ class Observer:
         sources: Item → its source, for all items of the contract and all operands of differences.
             Others are left out, so that settings of a robot serve policies that see other items.
         encoder: Encoder of instructions; None builds that of the contract.
+        base_frame: Frame of poses and velocities whose source names none; empty for any.
 
     Raises:
         ConfigError: An item has no source, an operand of a difference is missing, or the text of a
@@ -92,7 +96,9 @@ class Observer:
         contract: Contract,
         sources: Mapping[str, Source],
         encoder: TextEncoder | None = None,
+        base_frame: str = "",
     ) -> None:
+        self._base_frame = base_frame
         self.specs, self.sources = contract.obs.items, dict[str, Source]()
         self._words = SpokenText(encoder or text_encoder_of(contract))
         self._frames: deque[Frame] = deque(maxlen=contract.obs_horizon)
@@ -190,6 +196,11 @@ class Observer:
         assert reading is not None
         stamps.append(reading.stamp_s)
         where = f"{source.topic} for obs '{name}'"
+        if source.msg_type in (MsgType.POSE, MsgType.TWIST):
+            frame = source.frame or self._base_frame
+            hint = f"publish it in '{frame}', or set observe.{name}.frame where both are one"
+            if frame:
+                check_frame(reading, frame, where, hint)
         if source.msg_type is MsgType.JOINT_STATES and not reading.names:
             raise SpecError("joint states without names", where=where)
         field = name if source.msg_type in IMAGES else source.field

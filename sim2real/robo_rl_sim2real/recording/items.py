@@ -1,8 +1,8 @@
-"""Items of the recorder's backlog: readings, ticks and events."""
+"""Items of the recorder's backlog: readings, ticks, events and the node's health."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.messages.kinds import MsgType
@@ -27,7 +27,14 @@ class EventItem(NamedTuple):
     what: str
 
 
-Item = MessageItem | Tick | EventItem
+class HealthItem(NamedTuple):
+    """The node's health at a time, name → number or text."""
+
+    stamp_s: float
+    health: dict[str, Any]
+
+
+Item = MessageItem | Tick | EventItem | HealthItem
 
 
 def stamp_of(item: Item) -> float:

@@ -6,7 +6,7 @@ Shapes: n joints, H actions of a chunk.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from robo_rl_sim2real.messages.kinds import MsgType, to_message
 from robo_rl_sim2real.messages.readings import Reading, Values
 from robo_rl_sim2real.messages.rosbags_types import message_factory, type_store
 from robo_rl_sim2real.recording import topics
-from robo_rl_sim2real.recording.items import EventItem, Item, MessageItem
+from robo_rl_sim2real.recording.items import EventItem, HealthItem, Item, MessageItem
 
 DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 
@@ -48,7 +48,6 @@ class MessageEncoder:
         about: JSON for ``topics.RUN``.
         names: (n,) joints.
         origin: Origin of the clocks.
-        health: Returns the present health, name → number or text.
         distro: ROS 2 distribution of the interfaces.
     """
 
@@ -57,13 +56,11 @@ class MessageEncoder:
         about: dict[str, Any],
         names: tuple[str, ...],
         origin: ClockOrigin,
-        health: Callable[[], dict[str, Any]],
         distro: str = "jazzy",
     ) -> None:
         self.store, self.origin, self._names = type_store(distro), origin, names
         self._dialect = message_factory(self.store)
-        self._about, self._health = about, health
-        self._state, self._problem, self._said_s = "", "", -np.inf
+        self._about, self._state, self._problem = about, "", ""
 
     def about(self) -> EncodedMessage:
         """Return the message with the metadata of the recording."""
@@ -75,14 +72,20 @@ class MessageEncoder:
             yield self._heard(item)
         elif isinstance(item, EventItem):
             yield self._event(item.stamp_s, item.event, item.what)
+        elif isinstance(item, HealthItem):
+            yield self._diagnostics(item)
         else:
             yield from self._tick(item)
 
     def _heard(self, item: MessageItem) -> EncodedMessage:
-        if not item.reading.wire:
-            return self._message(item.topic, item.kind, item.reading.stamp_s, item.reading)
-        at_ns = self.origin.to_wall_ns(item.reading.stamp_s)
-        return EncodedMessage(item.topic, item.kind.value, at_ns, item.reading.wire)
+        reading, at_ns = item.reading, self.origin.to_wall_ns(item.reading.stamp_s)
+        if reading.wire:
+            return EncodedMessage(item.topic, item.kind.value, at_ns, reading.wire)
+        message = to_message(item.kind, reading, self._dialect)
+        if hasattr(message, "header"):  # the sender's, as it came
+            frame = str(reading.fields.get("frame", ""))
+            message.header = self._header(round(reading.sent_s * 1e9), frame)
+        return self._packed(item.topic, item.kind.value, at_ns, message)
 
     def _tick(self, tick: Tick) -> Iterator[EncodedMessage]:
         output, at_s = tick.output, tick.began_s
@@ -96,9 +99,6 @@ class MessageEncoder:
         if output.command is not None and output.target is not None:
             yield self._array(topics.CLAMPED, at_s, output.command.clamped, ("joint",))
         yield from self._changes(tick)
-        if at_s - self._said_s >= 1.0:
-            self._said_s = at_s
-            yield self._diagnostics(at_s)
 
     def _changes(self, tick: Tick) -> Iterator[EncodedMessage]:
         """Yield the changes since the previous tick."""
@@ -126,10 +126,10 @@ class MessageEncoder:
             message.header = self._header(at_ns)
         return self._packed(topic, kind.value, at_ns, message)
 
-    def _header(self, at_ns: int) -> Any:
+    def _header(self, at_ns: int, frame: str = "") -> Any:
         make, (sec, nanosec) = self._dialect.message, divmod(at_ns, 1_000_000_000)
         stamp = make("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
-        return make("std_msgs/msg/Header")(stamp=stamp, frame_id="")
+        return make("std_msgs/msg/Header")(stamp=stamp, frame_id=frame)
 
     def _packed(self, topic: str, interface: str, at_ns: int, message: Any) -> EncodedMessage:
         return EncodedMessage(
@@ -151,9 +151,9 @@ class MessageEncoder:
         message = make(MsgType.ARRAY.value)(layout=layout, data=self._dialect.floats(data.ravel()))
         return self._packed(topic, MsgType.ARRAY.value, self.origin.to_wall_ns(at_s), message)
 
-    def _diagnostics(self, at_s: float) -> EncodedMessage:
-        make, at_ns = self._dialect.message, self.origin.to_wall_ns(at_s)
-        health = self._health()
+    def _diagnostics(self, item: HealthItem) -> EncodedMessage:
+        make, at_ns = self._dialect.message, self.origin.to_wall_ns(item.stamp_s)
+        health = item.health
         pair = make("diagnostic_msgs/msg/KeyValue")
         status = make("diagnostic_msgs/msg/DiagnosticStatus")(
             level=int(bool(health.get("problem"))),

@@ -22,7 +22,13 @@ from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.recording.backlog import Backlog
-from robo_rl_sim2real.recording.items import EventItem, Item, MessageItem, size_of
+from robo_rl_sim2real.recording.items import (
+    EventItem,
+    HealthItem,
+    Item,
+    MessageItem,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from robo_rl_sim2real.recording.message_encoder import MessageEncoder
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 _FLUSH_S = 1.0
+_HEALTH_S = 1.0
 _MB = 1_000_000
 
 
@@ -40,6 +47,7 @@ class FlightRecorder:
         cfg: See Config; not ``off``.
         log: Encodes the events as messages.
         now_s: The node's clock.
+        health: Returns the node's present health, name → number or text; recorded once a second.
 
     Raises:
         ConfigError: The folder cannot be written, or its disk is nearly full.
@@ -76,8 +84,15 @@ class FlightRecorder:
             mode = "full" if self.mode == "off" else self.mode
             return self.model_copy(update={"folder": folder, "mode": mode})
 
-    def __init__(self, cfg: Config, log: MessageEncoder, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        cfg: Config,
+        log: MessageEncoder,
+        now_s: Callable[[], float],
+        health: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
         self.cfg, self._now_s, self._log = cfg, now_s, log
+        self._health, self._health_s = health, float("-inf")
         self.folder, self.bags = Path(cfg.folder), list[Path]()
         self._backlog: Backlog[Item] = Backlog(cfg.backlog_mb * _MB)
         self._problem, self._lost, self._saves, self._open = "", 0, 0, True
@@ -101,8 +116,11 @@ class FlightRecorder:
         self._put(MessageItem(topic, kind, reading))
 
     def on_tick(self, tick: Tick) -> None:
-        """Record a control period."""
+        """Record a control period, and the health once a second."""
         self._put(tick)
+        if tick.began_s - self._health_s >= _HEALTH_S:
+            self._health_s = tick.began_s
+            self._put(HealthItem(tick.began_s, self._health()))
 
     def on_event(self, event: str, what: str) -> None:
         """Record another event."""

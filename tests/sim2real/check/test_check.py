@@ -114,6 +114,15 @@ def test_a_robot_as_it_should_be_passes_and_hears_no_command(scene: Scene):
     assert scene.sent == []
 
 
+def unsaid(scene: Scene) -> None:
+    scene.member.create_publisher("/estop", MsgType.FLAG, COMMAND)
+
+
+def pressed_before(scene: Scene) -> None:
+    button = scene.member.create_publisher("/estop", MsgType.FLAG, LATCHED)
+    button.send(Reading({"data": np.asarray(True)}, (), 0.0))
+
+
 def degrees(scene: Scene) -> None:
     scene.pos = np.degrees(scene.pos)
     scene.pos[7] = 0.04
@@ -171,6 +180,8 @@ FAULTS = [
     (latched, COMMANDS, Severity.FAILED, "hears nothing from a volatile writer"),
     (change(estop=True), "/estop", Severity.FAILED, "is pressed"),
     (change(estop=False, estop_qos=Qos(reliable=False)), "/estop", Severity.FAILED, "best-effort"),
+    (unsaid, "/estop", Severity.WARNING, "has not said whether it is pressed"),
+    (pressed_before, "/estop", Severity.FAILED, "is pressed"),
     (change(fields={"estop_timeout_s": 0.5}), "/estop", Severity.FAILED, "no message came"),
     (change(late_s=0.04), "clock", Severity.WARNING, "wakes at most 40.0 ms late"),
     (simulated_time, "/clock", Severity.WARNING, "simulated time"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,6 +82,15 @@ def test_commands_that_cease_end_an_episode(tmp_path: Path, known: dict[str, str
     assert (
         len(convert(write(tmp_path / "bag", said), tmp_path / "data.zarr", **known).episodes) == 2
     )
+
+
+def test_a_command_of_another_epoch_makes_no_endless_grid(tmp_path: Path, known: dict[str, str]):
+    """Such as one of simulated time before the first clock."""
+    later = [(at_s + 1e6, *rest) for at_s, *rest in course()]
+    said: Any = [joints(0.0, HOME), joints(0.01, HOME), command(0.05, HOME), *later]
+    store = convert(write(tmp_path / "bag", said), tmp_path / "data.zarr", **known)
+    (episode,) = store.episodes  # without rows next to the jump of the clock
+    assert 15 <= episode.length <= 20
 
 
 def test_changes_are_those_of_what_was_sent(tmp_path: Path, known: dict[str, str]):

@@ -47,9 +47,11 @@ def settings(**fields: Any) -> DeploySettings:
 class World:
     """The panda on a bus and a clock of its own; it is where it was last told to be."""
 
-    def __init__(self, path: Path, offset: float = 0.002, **fields: Any) -> None:
-        self.now_s = 50.0
-        self.bus = Bus(lambda: self.now_s)
+    def __init__(
+        self, path: Path, offset: float = 0.002, bus: Bus | None = None, **fields: Any
+    ) -> None:
+        self.now_s, self.bus = 50.0, bus or Bus()
+        self.bus.now_s = lambda: self.now_s
         robot = Loopback(self.bus)
         self.joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
         self.estop = robot.create_publisher("/estop", MsgType.FLAG)
@@ -184,6 +186,71 @@ def test_who_has_to_say_that_nobody_pressed_it_and_falls_silent_presses_it(tmp_p
     assert world.run(3) is not State.FAULTED
     assert world.run(4) is State.FAULTED
     world.node.close()
+
+
+def test_a_stop_that_was_pressed_before_the_node_began_is_heard(tmp_path: Path):
+    """Of a latched publisher that says a press once."""
+    bus = Bus()
+    button = Loopback(bus).create_publisher("/estop", MsgType.FLAG, LATCHED)
+    button.send(Reading({"data": np.asarray(True)}, (), 0.0))
+    world = World(tmp_path, bus=bus)
+    world.say("activate")
+    world.run(1)
+    assert world.node.runtime.state is State.INACTIVE
+    for _ in range(2):
+        world.run(30)
+        world.say("activate")
+        assert world.run(1) is not State.RAMPING
+    button.send(Reading({"data": np.asarray(False)}, (), 0.0))
+    world.say("reset")
+    world.run(1)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.node.close()
+
+
+def test_a_latched_stop_that_never_said_anything_does_not_hold_the_robot(tmp_path: Path):
+    bus = Bus()
+    Loopback(bus).create_publisher("/estop", MsgType.FLAG, LATCHED)
+    world = World(tmp_path, bus=bus)
+    world.run(40)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.node.close()
+
+
+def test_a_request_that_does_not_fit_the_state_asks_nothing_of_the_graph(world: World):
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+
+    def asked(topic: str, *, action: bool = False) -> Any:
+        raise AssertionError(topic)
+
+    world.node.transport.endpoints = asked  # type: ignore[method-assign]
+    world.say("activate")
+    assert world.run(2) is State.RUNNING
+    assert "activate" in world.node.health.problem
+
+
+def test_a_gap_before_it_comes_to_rest_is_one_of_missed_periods(world: World):
+    world.node.clock = world.node.ticks.clock = Clock(lambda: world.now_s, world.sleep)
+    number = 0
+    for number in world.node.ticks:
+        world.joints.send(Reading({"position": world.pos[::-1]}, NAMES[::-1], 0.0))
+        world.node.tick(number)
+        if number == 2:
+            world.node.request("activate")
+        if world.commands:
+            world.pos = world.commands[-1].fields["data"]
+        if number == 40:
+            break
+    seen = list[int]()
+    tick = world.node.tick
+    world.node.tick = lambda number: (seen.append(number), tick(number))[1]  # type: ignore
+    world.now_s += 10 * DT_S
+    world.node.come_to_rest()
+    assert seen[0] == number + 10
+    assert world.node.runtime.state is State.INACTIVE
 
 
 def test_what_leaves_comes_to_rest_and_is_not_asked_back(world: World):

@@ -49,6 +49,30 @@ def inbox(stamp_s: float = 1.0) -> Inbox:
     return box
 
 
+@pytest.mark.parametrize(
+    ("said", "own", "refused"),
+    [
+        ("base", "", False),
+        ("", "", False),
+        ("camera", "", True),
+        ("camera", "camera", False),
+        ("base", "camera", True),
+    ],
+)
+def test_poses_are_those_of_the_frame_that_the_policy_knows(said: str, own: str, *, refused: bool):
+    cube = SOURCES["cube"].model_copy(update={"frame": own})
+    agreed = contract(1).model_copy(update={"obs": SPEC})
+    watching = Observer(agreed, {**SOURCES, "cube": cube}, base_frame="base")
+    box = inbox()
+    fields = {"position": np.ones(3), **({"frame": np.asarray(said)} if said else {})}
+    box.put("/cube", Reading(fields, (), 9.0))
+    if refused:
+        with pytest.raises(SpecError, match=rf"/cube for obs 'cube': frame.*found {said}"):
+            watching.read_frame(box)
+    else:
+        assert watching.read_frame(box) is not None
+
+
 def test_items_come_by_name_in_the_order_and_type_of_training():
     frame = observer().read_frame(inbox())
     assert frame is not None

@@ -55,14 +55,15 @@ def test_what_was_sent_is_recorded_bit_by_bit(tmp_path: Path):
 def test_every_reading_keeps_its_values_and_the_time_at_which_it_came(tmp_path: Path):
     flight = Flight(tmp_path)
     with flight.recorded() as recorder:
+        sent_s = flight.now_s
         flight.run(20)
     found = read(recorder.bags[0])["/joint_states"]
     times = np.array([time_ns for time_ns, _ in found])
     np.testing.assert_allclose(np.diff(times), DT_S * 1e9, atol=2)
     assert tuple(found[0][1].name) == NAMES[::-1]
     np.testing.assert_array_equal(found[0][1].position, HOME[::-1])
-    stamp = found[0][1].header.stamp
-    assert stamp.sec * 1_000_000_000 + stamp.nanosec == times[0]
+    stamp = found[0][1].header.stamp  # the sender's, on its own clock
+    assert stamp.sec + 1e-9 * stamp.nanosec == pytest.approx(sent_s, abs=1e-6)
 
 
 def test_a_chunk_is_recorded_with_the_tick_that_it_rests_on(tmp_path: Path):
@@ -153,6 +154,23 @@ def test_a_ring_keeps_what_came_before_a_fault_and_a_little_after(tmp_path: Path
     assert fault == WATCHED + 63
     assert (numbers[0], numbers[-1]) == (fault - 20, fault + 10)
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def test_a_ring_holds_the_health_of_each_time(tmp_path: Path):
+    flight = Flight(tmp_path, mode="ring", ring_s=10.0, post_trigger_s=0.5)
+    with flight.recorded() as recorder:
+        flight.run(2)
+        flight.node.request("activate")
+        flight.run(60)
+        flight.press(True)
+        flight.run(60)
+    said = read(recorder.bags[0])[topics.HEALTH]
+    ticks = [
+        int(next(pair.value for pair in message.status[0].values if pair.key == "ticks"))
+        for _, message in said
+    ]
+    assert len(said) >= 3
+    assert ticks == sorted(set(ticks))
 
 
 def test_every_fault_is_a_recording_of_its_own(tmp_path: Path):

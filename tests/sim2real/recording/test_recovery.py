@@ -85,7 +85,7 @@ def bag(tmp_path: Path) -> Path:
     """Whole, and flushed ten times."""
     store = type_store("jazzy")
     made = BagWriter(tmp_path / "recording", store)
-    log = MessageEncoder({}, NAMES, ClockOrigin(0.0, 1_700_000_000_000_000_000), dict)
+    log = MessageEncoder({}, NAMES, ClockOrigin(0.0, 1_700_000_000_000_000_000))
     for number in range(100):
         pos = np.full(len(NAMES), 0.01 * number)
         command = Command(pos, None, np.zeros_like(pos))

@@ -24,7 +24,7 @@ BEAT = Heartbeat(412, 100.0, Phase.SENDING, NO_MOTION)
 @pytest.fixture
 def torn(tmp_path: Path) -> Path:
     bag = BagWriter(tmp_path / "torn", type_store("jazzy"))
-    bag.write(MessageEncoder({"task": "lift"}, ("a",), ClockOrigin(0.0, 1), dict).about())
+    bag.write(MessageEncoder({"task": "lift"}, ("a",), ClockOrigin(0.0, 1)).about())
     bag.flush()
     bag.discard()
     return bag.path

@@ -65,6 +65,8 @@ fill with discovery messages.
 _domains: dict[int, Domain | None] = {}
 """Domain → its local-only configuration, None with network access; one choice per process."""
 _WAIT_NS = 50_000_000
+_MOST_AT_ONCE = 16
+"""Samples of a topic that are taken before the other topics have their turn."""
 
 
 class Dds:
@@ -256,11 +258,24 @@ class Dds:
                         self._bad[topic] = f"{type(error).__name__}: {error}"
 
     def _take(self, reader: DataReader[Any], kind: MsgType, put: Put) -> None:
-        samples: list[Any] = reader.take(N=16)
-        now_s = time.monotonic()
-        for sample in samples:
-            if hasattr(sample, "message"):
-                put(to_reading(kind, sample.message, now_s)._replace(wire=sample.wire))
+        """Pass on waiting samples one by one, so that a bad one does not take others with it.
+
+        Raises:
+            Exception: Of the last bad one.
+        """
+        bad: Exception | None = None
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                samples: list[Any] = reader.take(N=1)
+                if not samples:
+                    break
+                if hasattr(samples[0], "message"):
+                    reading = to_reading(kind, samples[0].message, time.monotonic())
+                    put(reading._replace(wire=samples[0].wire))
+            except Exception as error:  # one bad message must not stop reception
+                bad = error
+        if bad is not None:
+            raise bad
 
 
 def _join(cfg: Dds.Config) -> None:

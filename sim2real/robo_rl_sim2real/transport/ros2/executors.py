@@ -13,7 +13,8 @@ from typing import Any
 
 from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 
-_THREADS = 4
+_THREADS = 8
+"""More than there are callbacks that wait for the control loop, so that ``~/stop`` never waits."""
 
 
 class SubscriptionExecutor(SingleThreadedExecutor):

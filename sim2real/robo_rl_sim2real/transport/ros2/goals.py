@@ -97,15 +97,21 @@ def serve_goals(
 
 
 def action_endpoints(node: Any, action: str, ours: str) -> list[Endpoint]:
-    """Return the other nodes' clients and servers of an action."""
-    found, name = list[Endpoint](), f"{action}{SEND_GOAL}"
+    """Return the other nodes' clients and servers of an action.
+
+    Another node of this node's name counts as one that has what this node has.
+    """
+    found, name, is_own = list[Endpoint](), f"{action}{SEND_GOAL}", True
     for other, namespace in node.get_node_names_and_namespaces():
         whole = f"{namespace.rstrip('/')}/{other}"
+        if whole == ours and is_own:
+            is_own = False
+            continue
         looks = (
             (True, node.get_client_names_and_types_by_node),
             (False, node.get_service_names_and_types_by_node),
         )
-        for writes, look in looks if whole != ours else ():
+        for writes, look in looks:
             try:
                 services = dict(look(other, namespace))
             except RuntimeError:  # from rcl: the node has left meanwhile

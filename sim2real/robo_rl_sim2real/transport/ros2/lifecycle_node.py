@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 
@@ -44,7 +45,8 @@ class PolicyNode(LifecycleNode):
         requested transition.
         """
         self._ask = ask
-        self.create_timer(_FOLLOW_S, lambda: self._follow(primary(state())))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)  # simulated time may stand still
+        self.create_timer(_FOLLOW_S, lambda: self._follow(primary(state())), clock=steady)
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """See ``LifecycleNode``; submits the request ``configure``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +83,8 @@ class Ros2:
         self._answering = ServiceExecutor(self._heard, self._context)
         self._answering.add_node(self.node)
         self._bad: dict[str, str] = {}
+        self._made = defaultdict[str, Counter[bool]](Counter)
+        """Topic → number of own publishers (True) and subscribers (False)."""
         self._outs: list[_TopicPublisher] = []
         self._pursuits: list[Any] = []
         self._servers: list[Any] = []
@@ -112,6 +115,7 @@ class Ros2:
             callback_group=self._heard,
             event_callbacks=events,
         )
+        self._made[self.node.resolve_topic_name(topic)][False] += 1
         self._hearing.wake()
 
     def create_publisher(self, topic: str, kind: MsgType, qos: Qos = COMMAND) -> Publisher:
@@ -120,6 +124,7 @@ class Ros2:
         publisher = self.node.create_plain_publisher(
             self._warm(kind), topic, self._profile(qos), event_callbacks=events
         )
+        self._made[self.node.resolve_topic_name(topic)][True] += 1
         self._outs.append(_TopicPublisher(publisher, kind))
         return self._outs[-1]
 
@@ -176,12 +181,14 @@ class Ros2:
             return ends_of(node, name, node.get_fully_qualified_name())
         found = [(True, info) for info in node.get_publishers_info_by_topic(name)]
         found += [(False, info) for info in node.get_subscriptions_info_by_topic(name)]
-        ours = node.get_fully_qualified_name()
-        ends = [
-            Endpoint(_name(info), info.topic_type, writes, self._qos(info))
-            for writes, info in found
-        ]
-        return [end for end in ends if end.node != ours]
+        ours, own = node.get_fully_qualified_name(), Counter(self._made[name])
+        ends = list[Endpoint]()
+        for writes, info in found:
+            if _name(info) == ours and own[writes] > 0:
+                own[writes] -= 1  # more of that name are of another node
+                continue
+            ends.append(Endpoint(_name(info), info.topic_type, writes, self._qos(info)))
+        return ends
 
     def attach_lifecycle(self, ask: Ask, state: Callable[[], State]) -> None:
         """See ``LifecycleTransport``."""

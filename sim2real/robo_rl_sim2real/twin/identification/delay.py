@@ -130,5 +130,6 @@ def _floor(at_s: Values, late_s: Values, block_s: float = 5.0) -> Values:
     """Return the least delay around each reading, (R,); clock drift changes it slowly."""
     block = ((at_s - at_s[0]) // block_s).astype(int)
     block = np.minimum(block, max(0, int(np.ptp(at_s) // block_s) - 1))  # no short block at the end
-    least = np.array([late_s[block == i].min() for i in range(block[-1] + 1)])
-    return least[block]
+    numbers, place = np.unique(block, return_inverse=True)  # a block may have no reading
+    least = np.array([late_s[block == i].min() for i in numbers])
+    return least[place]

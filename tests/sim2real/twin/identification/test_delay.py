@@ -63,6 +63,14 @@ def test_headers_tell_scatter_and_loss_whatever_their_clock_says():
     assert found.loss == pytest.approx(0.1, abs=0.015)  # a standard error of 0.004
 
 
+def test_a_pause_of_the_readings_takes_nothing_away():
+    measured_s = np.arange(0.0, 60.0, 0.01)
+    measured_s = measured_s[(measured_s < 20.0) | (measured_s > 32.0)]
+    came_s = measured_s + 0.03 + 0.004 * RNG.random(len(measured_s))
+    found = arrival_statistics([course(received_s=came_s, measured_s=measured_s)])
+    assert found.jitter_s == pytest.approx(0.004, rel=0.1)
+
+
 def test_without_headers_nothing_is_said_of_arrivals():
     for header_s in (np.full_like(course().received_s, np.nan), np.zeros_like(course().received_s)):
         assert all(np.isnan(arrival_statistics([course(measured_s=header_s)])))
