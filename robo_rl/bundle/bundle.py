@@ -165,7 +165,7 @@ class Bundle:
             ConfigError: The encoder cannot be built.
             DeviceError: An extra that it needs is not installed.
         """
-        files = BundleFiles(self.path, self.manifest.files.keys())
+        files = BundleFiles(self.path, self.manifest.files.keys(), self.read)
         return text_encoder_of(self.manifest.contract, files)
 
     def check_contract(

@@ -6,7 +6,7 @@ tokenizer, travel in the bundle under plain names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -25,16 +25,18 @@ class BundleFiles(NamedTuple):
     Args:
         folder: Folder of the bundle.
         names: Plain names of its files.
+        verify: Raises BundleError for a file that differs from the manifest.
     """
 
     folder: Path
     names: Collection[str]
+    verify: Callable[[str], object]
 
     def place(self, said: str, names: Sequence[str]) -> Path:
         """Return a file of the bundle, or its folder for ``.`` if it has all ``names``.
 
         Raises:
-            BundleError: The bundle lacks a file.
+            BundleError: The bundle lacks a file, or one is altered.
         """
         needed = names if said == "." else [said]
         if absent := [name for name in needed if name not in self.names]:
@@ -45,6 +47,8 @@ class BundleFiles(NamedTuple):
                 found=f"no {', '.join(absent)}",
                 hint="export the policy again",
             )
+        for name in needed:
+            self.verify(name)
         return self.folder if said == "." else self.folder / said
 
 

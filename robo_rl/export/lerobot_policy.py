@@ -50,7 +50,7 @@ def write_lerobot_policy(policy: DenoisingPolicy, like: Path, out: Path) -> None
     """
     described = read_config(like)
     kind = described.config.type
-    check_folder(policy.cfg.model_dump(mode="json"), like)
+    check_folder({"name": policy.family, **policy.cfg.model_dump(mode="json")}, like)
     _demand_theirs(policy, described)
     raw = _config(policy, described)
     words = described.config.vlm_model_name or PALIGEMMA_WORDS
@@ -76,6 +76,7 @@ def _demand_theirs(policy: DenoisingPolicy, described: Described) -> None:
         (length <= tokens, "env.text_encoder", f"at most {tokens} tokens", length),
         (prediction == "vel", "policy.prediction_type", "vel", prediction),
         (not policy.cfg.relative_to, "policy.relative_to", "none", policy.cfg.relative_to),
+        (not getattr(policy.cfg, "clip", 0.0), "policy.clip", 0, getattr(policy.cfg, "clip", 0.0)),
         (policy.obs_horizon == 1, "policy.obs_horizon", 1, policy.obs_horizon),
     ):
         if not fits:

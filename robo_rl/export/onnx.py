@@ -101,7 +101,8 @@ def export_policy(
         try_batches(model, lambda: PolicySession(graph, contract, inpaint=inpaint), inpaint=inpaint)
         scratch.replace(target)
     finally:
-        scratch.unlink(missing_ok=True)
+        for file in (scratch, scratch.with_name(f"{scratch.name}.data")):
+            file.unlink(missing_ok=True)
     return target
 
 

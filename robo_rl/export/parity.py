@@ -5,6 +5,7 @@ Shapes: N observations, B rows, To observation history, H horizon, A act_dim.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from robo_rl.bundle.session import PlannedActions, PolicySession
 from robo_rl.bundle.split_session import SplitSession
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.action_gap import ActGap, widest_gap
+from robo_rl.nets.encoders.feature_cache import FeatureCache
 from robo_rl.stats.intervals import wilson
 from robo_rl.stats.paired_tests import newcombe_interval
 from robo_rl.stats.power import episodes_for_difference
@@ -224,7 +226,14 @@ def split_latency(
 
 
 def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000) -> QueryLatency:
-    """Return the latency of the policy on the first row, in eager torch on its own device."""
+    """Return the latency of the policy on the first row, in eager torch on its own device.
+
+    Features of images are computed at every call, as for the new images of a robot.
+    """
+    policy = copy.deepcopy(policy)
+    for module in policy.modules():
+        if isinstance(getattr(module, "cache", None), FeatureCache):
+            module.cache = FeatureCache(0)
     device = next(policy.parameters()).device
     row = {name: tensor[:1].to(device) for name, tensor in obs.items()}
     noise = torch.zeros(1, policy.horizon, policy.act_spec.shape[-1], device=device)

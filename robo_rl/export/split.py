@@ -50,6 +50,7 @@ def export_split(policy: Any, folder: Path) -> dict[str, bytes]:
         DeviceError: The packages of the ``export`` extra are not installed.
     """
     check_splits(type(policy.net.encoder), type(policy.net))
+    check_one_network(policy)
     model = copy.deepcopy(policy).cpu().eval()
     merge_adapters(model)
     prefix = _PrefixGraph(model)
@@ -80,6 +81,22 @@ def check_splits(encoder: type[ObsEncoder], net: type[ChunkNet]) -> None:
         expected="an encoder of images, such as mini_vla, for two graphs",
         hint="set stages.export.split=false",
     )
+
+
+def check_one_network(policy: Any) -> None:
+    """Check that all steps of a chain run on one network, whose encoder the prefix is.
+
+    Raises:
+        ConfigError: The first steps run on the network as it was cloned.
+    """
+    if policy.reference_net is not None and policy.num_trained < policy.num_steps:
+        raise ConfigError(
+            "the first denoising steps run on another network, with an encoder of its own",
+            where="stages.export.split",
+            expected="finetune_steps: 0, or a student of stage distill",
+            found=f"{policy.num_trained} of {policy.num_steps} steps are trained",
+            hint="set stages.export.split=false",
+        )
 
 
 class _PrefixGraph(Graph):

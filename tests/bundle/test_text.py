@@ -65,7 +65,7 @@ def test_files_that_the_manifest_does_not_cover_are_not_read(
     contract = make_bundle(tmp_path / "plain", ROBOT).manifest.contract
     contract = contract.model_copy(update={"text_encoder": {"name": encoder, field: said}})
     with pytest.raises(BundleError, match="not in the bundle"):
-        text_encoder_of(contract, BundleFiles(folder, MODEL))
+        text_encoder_of(contract, BundleFiles(folder, MODEL, str))
 
 
 def test_a_contract_without_an_encoder_reads_no_instruction(tmp_path: Path):

@@ -39,7 +39,7 @@ def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
     ("sampler", "net"),
     [
         pytest.param("ddim", "mlp", marks=pytest.mark.slow),
-        ("flow_noise", "mlp"),
+        pytest.param("flow_noise", "mlp", marks=pytest.mark.slow),
         pytest.param("flow_sde", "unet1d", marks=pytest.mark.slow),
     ],
 )

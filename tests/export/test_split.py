@@ -23,7 +23,7 @@ from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import contract_of, random_inputs
 from robo_rl.export.parity import MIN_ROWS
-from robo_rl.export.split import check_splits, export_split
+from robo_rl.export.split import check_one_network, check_splits, export_split
 from robo_rl.nets.embedding import leaves, with_leaves
 
 WORDS = ObsSpec(
@@ -187,6 +187,7 @@ def test_a_policy_of_vectors_or_of_a_state_in_words_has_no_prefix(tmp_path: Path
         export_split(small_vla_policy("pi05"), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_bundle_holds_both_graphs_their_proof_and_the_time_of_each(tmp_path: Path):
     policy = make_told_policy(num_steps=1).eval()
     contract = contract_of(policy, name="flow", robot="none", task="none")
@@ -222,3 +223,12 @@ def test_the_tensors_of_a_tree_are_put_back_in_order():
     assert [len(part) for part in parts] == [1, 2, 3]
     back = with_leaves(tree, [2 * part for part in parts])
     assert back[1][1].tolist() == [2.0] * 3
+
+
+def test_a_policy_whose_first_steps_run_on_another_network_is_refused(tmp_path: Path):
+    policy = make_seeing_policy(finetune_steps=1)
+    assert policy.num_trained < policy.num_steps
+    check_one_network(policy)  # it was not fine-tuned: all steps run on one network
+    policy.freeze_reference()
+    with pytest.raises(ConfigError, match="run on another network, with an encoder of its own"):
+        export_split(policy, tmp_path)

@@ -42,6 +42,7 @@ def test_the_frozen_steps_keep_the_eyes_of_the_clone():
     assert torch.equal(policy.reference_policy().decode_normalized(obs, noise), before)
 
 
+@pytest.mark.slow
 def test_the_graph_takes_bytes_and_divides_inside(tmp_path):
     policy = make_seeing_policy().eval()
     contract = contract_of(policy, name="flow", robot="r", task="t")

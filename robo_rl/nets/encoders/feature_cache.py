@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 _SEED = 20_210_429
+_HASHED_AT_ONCE = 64
+"""Frames that are widened to integers of 64 bits at once."""
 
 
 class FeatureCache:
@@ -108,7 +110,9 @@ def frame_hashes(frames: Tensor) -> list[int]:
     factors = torch.randint(
         -(2**63), 2**63 - 1, (flat.shape[1],), generator=torch.Generator().manual_seed(_SEED)
     )
-    return (flat.long() * factors.to(flat.device)).sum(dim=1).tolist()
+    factors = factors.to(flat.device)
+    parts = [(part.long() * factors).sum(dim=1) for part in flat.split(_HASHED_AT_ONCE)]
+    return torch.cat(parts).tolist() if parts else []
 
 
 def _select(parts: list[Tensor], index: Tensor) -> Tensor:

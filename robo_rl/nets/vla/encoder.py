@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
+import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
@@ -55,13 +56,14 @@ class VlaEncoder(ObsEncoder):
                 )
             return self
 
+    latest: Tensor
     reads_images: ClassVar[bool] = True
     reads_words: ClassVar[bool] = True
     compresses: ClassVar[bool] = False  # LeRobot does not
 
     def __init__(self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int) -> None:
         super().__init__()
-        self.obs_horizon = obs_horizon
+        self.register_buffer("latest", latest_columns(obs_spec, obs_horizon), persistent=False)
         self.cameras = cfg.cameras or obs_spec.image_names
         self.is_channels_first = {
             name: channels_first(obs_spec.items[name].shape) for name in self.cameras
@@ -77,14 +79,19 @@ class VlaEncoder(ObsEncoder):
 
     @classmethod
     def check_obs(cls, cfg: Config, obs_spec: ObsSpec) -> None:
-        """Check that there are images, one text, and a state that fits.
+        """Check that there are images in colour, one text, and a state that fits.
 
         Raises:
-            SpecError: An item is missing, or the state is too wide.
+            SpecError: An item is missing, an image is grey, or the state is too wide.
         """
         super().check_obs(cfg, obs_spec)
         if cfg.cameras:
             obs_spec.select(cfg.cameras, f"{WHERE}.cameras")
+        for name in cfg.cameras or obs_spec.image_names:
+            shape = obs_spec.items[name].shape
+            if shape[0 if channels_first(shape) else 2] != 3:
+                expected = "three channels"
+                raise SpecError(f"image '{name}'", where=WHERE, expected=expected, found=shape)
         texts = obs_spec.word_names
         if len(texts) != 1:
             raise SpecError(
@@ -119,8 +126,8 @@ class VlaEncoder(ObsEncoder):
         return self.prefix(images, words.clamp(min=0), words >= 0, self._state(features.vectors))
 
     def _state(self, vectors: Tensor) -> Tensor:
-        """Return the vectors of the latest step."""
-        return vectors[:, -(vectors.shape[-1] // self.obs_horizon) :]
+        """Return the vectors of the latest step, one after the other."""
+        return vectors[:, self.latest]
 
     def _image(self, name: str, features: ObsFeatures) -> Tensor:
         """Return the latest images (B, 3, h, w) in [0, 1]."""
@@ -128,6 +135,19 @@ class VlaEncoder(ObsEncoder):
         if not self.is_channels_first[name]:
             latest = latest.permute(0, 3, 1, 2)
         return latest.to(features.vectors) / 255.0
+
+
+def latest_columns(obs_spec: ObsSpec, obs_horizon: int) -> Tensor:
+    """Return the columns of the latest step (D,) among vectors with their history (To · D,).
+
+    The vectors are those of ``Normalizer.features``: each item with all of its steps.
+    """
+    sizes = [obs_spec.items[name].size for name in obs_spec.vector_names]
+    stops = torch.tensor(sizes).cumsum(0) * obs_horizon
+    parts = [
+        torch.arange(stop - size, stop) for stop, size in zip(stops.tolist(), sizes, strict=True)
+    ]
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.int64)
 
 
 class SmolVlaEncoder(VlaEncoder):

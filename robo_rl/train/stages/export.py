@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -31,6 +32,9 @@ from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report, Stage
 from robo_rl.train.pipeline.world_digest import world_of
+
+_MAX_GRAPH = 1536 << 20
+"""Weights beyond this size are written beside a graph, which a bundle does not hold."""
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
 
@@ -76,8 +80,33 @@ class Export(Stage):
                 expected="false, or a one-step student of the policy",
                 found=f"policy '{policy.name}'",
             )
+        if cfg.inpaint and policy.cfg.encoder.cls.caches:
+            raise ConfigError(
+                "the encoder keeps features, which is not traced with derivatives",
+                where="export.inpaint",
+                expected="false, or another encoder",
+                found=f"encoder '{policy.cfg.encoder.name}'",
+            )
         if cfg.split:
             check_splits(policy.cfg.encoder.cls, policy.cfg.net.cls)
+
+    @classmethod
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
+        """See ``Stage``: a graph holds its weights, and a file of ONNX at most 2 GB.
+
+        Raises:
+            ConfigError: The weights are larger.
+        """
+        del cfg, folder
+        size = 4 * sum(weight.numel() for weight in policy.net.parameters())
+        if size > _MAX_GRAPH:
+            raise ConfigError(
+                "the policy is too large for a graph",
+                where="stages.export",
+                expected=f"at most {_MAX_GRAPH / 1e9:.1f} GB of weights in float32",
+                found=f"{size / 1e9:.1f} GB",
+                hint="leave stage export out (export: false)",
+            )
 
     def run(self, context: Context) -> Report:
         """Write the bundle.
@@ -88,6 +117,9 @@ class Export(Stage):
         experiment = context.experiment
         policy = load_policy(context.artifact("policy"))
         check_distillable(policy.cfg, "export")
+        for module in policy.modules():  # derivatives of a graph need no memory saved
+            if hasattr(module, "gradient_checkpointing"):
+                setattr(module, "gradient_checkpointing", False)  # noqa: B010
         store = context.dataset()
         obs = _observations(store, policy)
         result = context.evaluate(policy, "torch")

@@ -15,6 +15,7 @@ from robo_rl.nets.vla.lerobot.folder import WEIGHTS
 from robo_rl.nets.vla.lerobot.pretrained import (
     check_absolute,
     check_folder,
+    check_state_order,
     folder_normalizer,
     load_folder,
 )
@@ -53,6 +54,18 @@ class FirstWeights(ABC):
             DataError: The policy has other settings.
         """
 
+    def check_statistics(self, policy: DenoisingPolicy) -> None:
+        """Check that the statistics fit a policy's arrays, before anything long starts.
+
+        Args:
+            policy: The experiment's policy; its weights are not trained.
+
+        Raises:
+            SpecError: A LeRobot folder's states or actions have other widths or another order.
+            DataError: The policy of another run was made for other arrays.
+        """
+        self.normalizer(policy.normalizer, policy.obs_spec, policy.act_spec)
+
     @abstractmethod
     def normalizer(self, own: Normalizer, obs_spec: ObsSpec, act_spec: ActSpec) -> Normalizer:
         """Return the normaliser that belongs to the weights.
@@ -90,6 +103,11 @@ class LeRobotWeights(FirstWeights):
         if statistics:
             read_scales(self.path)
             check_absolute(experiment.policy.cfg.relative_to)
+
+    def check_statistics(self, policy: DenoisingPolicy) -> None:
+        """See ``FirstWeights``: also that the state has LeRobot's order."""
+        check_state_order(policy.cfg.sees, policy.obs_spec)
+        super().check_statistics(policy)
 
     def normalizer(self, own: Normalizer, obs_spec: ObsSpec, act_spec: ActSpec) -> Normalizer:
         """See ``FirstWeights``."""

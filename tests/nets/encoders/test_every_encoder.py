@@ -78,7 +78,9 @@ def test_it_learns_where_a_spot_is(name):
     assert float(left) < 0.3
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "conv")) for name in SMALL]
+)
 def test_the_graph_is_the_policy(name, tmp_path):
     policy = small_policy(name).eval()
     contract = contract_of(policy, name="flow", robot="r", task="t")

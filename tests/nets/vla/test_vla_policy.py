@@ -17,6 +17,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout, RolloutBuilder
 from robo_rl.nets.embedding import repeat_rows, select_rows
+from robo_rl.nets.vla.encoder import latest_columns
 from robo_rl.nets.vla.lerobot.networks import policy_settings
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.base import DenoisingPolicy
@@ -71,6 +72,31 @@ def test_all_that_a_policy_reads_changes_its_actions(kind: str):
     longer = {**obs, "instruction": torch.cat([shorter, shorter[..., 1:]], dim=-1)}
     same = policy.decode({**obs, "instruction": shorter}, noise)
     torch.testing.assert_close(policy.decode(longer, noise), same, rtol=1e-4, atol=1e-5)
+
+
+def test_the_state_is_that_of_the_latest_step_whatever_the_history():
+    """Each vector comes with all of its steps, one after the other."""
+    spec = ObsSpec(
+        items={
+            "grip": TensorSpec(shape=(1,)),
+            "front": TensorSpec(shape=(3, 8, 8), dtype="uint8"),
+            "pos": TensorSpec(shape=(3,)),
+        }
+    )
+    rows = {"grip": torch.tensor([[[1.0], [2.0]]]), "pos": torch.arange(6.0).view(1, 2, 3)}
+    act = ActSpec(shape=(1,), rate_hz=10.0)
+    found = Normalizer.identity(spec, act).features(rows, spec.vector_names, compressed=False)
+    assert found[:, latest_columns(spec, 2)].tolist() == [[2.0, 3.0, 4.0, 5.0]]
+    assert latest_columns(spec, 1).tolist() == [0, 1, 2, 3]
+
+
+def test_a_grey_camera_is_refused():
+    items = {**OBS.items, "front": TensorSpec(shape=(1, 64, 64), dtype="uint8")}
+    made = component("policies").make(
+        {"name": "flow", **small_vla_policy("smolvla").cfg.model_dump(mode="json")}
+    )
+    with pytest.raises(SpecError, match=r"image 'front'.*three channels"):
+        made.cls.check_obs(made.cfg, ObsSpec(items=items))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -176,6 +176,17 @@ def _demand_supported(path: Path, config: LeRobotVlaConfig) -> None:
             )
     if not config.cameras:
         raise ConfigError("names no image", where=f"{path} input_features")
+    smolvla = config.type == "smolvla"
+    for key, fits, expected in (
+        ("num_vlm_layers", config.num_vlm_layers > 0, "a number of layers above 0"),
+        ("self_attn_every_n_layers", config.self_attn_every_n_layers > 0, "above 0"),
+        ("resize_imgs_with_padding", config.resize_imgs_with_padding is not None, "two sides"),
+    ):
+        if smolvla and not fits:
+            found = getattr(config, key)
+            raise ConfigError(
+                "is not supported", where=f"{path} {key}", expected=expected, found=found
+            )
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,12 @@ def check_folder(policy: Mapping[str, Any], folder: Path) -> None:
     config = read_config(folder).config
     scale = bool(policy["net"].get("scale_tokens", True))
     theirs = policy_settings(folder, config, scale_tokens=scale)
-    for part in ("net", "encoder"):
-        wanted = {key: _plain(value) for key, value in theirs[part].items()}
-        ours = {key: _plain(policy[part].get(key)) for key in wanted}
-        if first := next(differences(ours, wanted, (part,)), None):
+    family = {key: theirs[key] for key in ("name", "prediction_type")}
+    for part, given in (("", family), ("net", theirs["net"]), ("encoder", theirs["encoder"])):
+        wanted = {key: _plain(value) for key, value in given.items()}
+        own = policy[part] if part else policy
+        ours = {key: _plain(own.get(key)) for key in wanted}
+        if first := next(differences(ours, wanted, (part,) if part else ()), None):
             raise ConfigError(
                 "the policy's networks are not those of the folder",
                 where=f"policy.{first.key}",
@@ -83,6 +85,27 @@ def check_absolute(relative_to: str) -> None:
         )
 
 
+def check_state_order(sees: Sequence[str], policy_spec: ObsSpec) -> None:
+    """Check that vectors are read in the order in which a policy's settings name them.
+
+    Args:
+        sees: ``policy.sees``; empty for the order of the env.
+        policy_spec: What the policy reads, in the order of the env.
+
+    Raises:
+        SpecError: The order differs, so that LeRobot's statistics would meet other elements.
+    """
+    named = [name for name in sees if name in policy_spec.vector_names]
+    if named and named != list(policy_spec.vector_names):
+        raise SpecError(
+            "the state is read in another order",
+            where="policy.sees",
+            expected=f"{', '.join(policy_spec.vector_names)}, the env's order",
+            found=", ".join(named),
+            hint="take statistics of the run's own data: stages.bc.pretrained_statistics=false",
+        )
+
+
 def folder_normalizer(normalizer: Normalizer, policy_spec: ObsSpec, folder: Path) -> Normalizer:
     """Return a normaliser with the maps of a folder for what a policy reads and does.
 
@@ -113,7 +136,7 @@ def folder_normalizer(normalizer: Normalizer, policy_spec: ObsSpec, folder: Path
 
 
 _OF_ANOTHER_WIDTH = {
-    STATE: "name the items of the state in policy.sees, in LeRobot's order",
+    STATE: "name the items of LeRobot's state in policy.sees; they are read in the env's order",
     ACTION: "take the robot and the actions that LeRobot's policy was trained with",
 }
 

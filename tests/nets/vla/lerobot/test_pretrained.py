@@ -17,11 +17,12 @@ from small_vla import FOLDERS, KINDS, tiny_vla
 from robo_rl.cli.main import main
 from robo_rl.config.models import validate
 from robo_rl.config.registry import component
-from robo_rl.core.errors import CheckpointError, ConfigError
+from robo_rl.core.errors import CheckpointError, ConfigError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.vla.lerobot.config import read_config
 from robo_rl.nets.vla.lerobot.networks import policy_settings
-from robo_rl.nets.vla.lerobot.pretrained import check_folder, load_folder
+from robo_rl.nets.vla.lerobot.pretrained import check_folder, check_state_order, load_folder
 from robo_rl.train.pipeline.experiment import Experiment
 
 OBS = ObsSpec(
@@ -37,6 +38,32 @@ ACT = ActSpec(shape=(7,), rate_hz=10.0, low=(-1.0,) * 7, high=(1.0,) * 7)
 def settings(kind: str) -> dict[str, Any]:
     found = policy_settings(FOLDERS / kind, tiny_vla(kind).described.config, scale_tokens=False)
     return json.loads(json.dumps(found))
+
+
+def test_a_state_in_another_order_than_the_envs_is_refused():
+    items = {name: TensorSpec(shape=(2,)) for name in ("gripper", "ee_pos")}
+    spec = ObsSpec(items={**items, "front": TensorSpec(shape=(3, 64, 64), dtype="uint8")})
+    for sees in ((), ("front",), ("gripper", "front", "ee_pos")):
+        check_state_order(sees, spec)
+    with pytest.raises(SpecError, match=r"policy\.sees.*gripper, ee_pos, the env's order"):
+        check_state_order(("ee_pos", "front", "gripper"), spec)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"resize_imgs_with_padding": None}, "resize_imgs_with_padding: is not supported"),
+        ({"num_vlm_layers": 0}, "num_vlm_layers: is not supported"),
+        ({"self_attn_every_n_layers": -1}, "self_attn_every_n_layers: is not supported"),
+    ],
+)
+def test_what_lerobot_reads_otherwise_is_refused(fields: Any, told: str, tmp_path: Path):
+    folder = tmp_path / "smolvla"
+    shutil.copytree(FOLDERS / "smolvla", folder)
+    body = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**body, **fields}))
+    with pytest.raises(ConfigError, match=told):
+        read_config(folder)
 
 
 def make_net(settings: dict[str, Any]) -> Any:
@@ -61,6 +88,8 @@ def test_all_weights_of_prefix_and_expert_are_the_folders(kind: str):
     [
         (lambda p: p["net"].update(name="pi0"), "policy.net.name"),
         (lambda p: p["net"].update(max_action_dim=9), "policy.net.max_action_dim"),
+        (lambda p: p.update(prediction_type="act"), "policy.prediction_type"),
+        (lambda p: p.update(name="diffusion"), "policy.name"),
         (lambda p: p["encoder"].update(image_size=[32, 32]), "policy.encoder.image_size"),
         (
             lambda p: p["encoder"]["vlm"]["text_config"].update(hidden_size=48),
