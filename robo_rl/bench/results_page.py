@@ -74,20 +74,20 @@ them |
 
 Three seeds of one task hardly distinguish methods: such intervals are wide for any comparison.
 
-Time is that of collecting and updating. It excludes evaluation, saving, and shared stages that the
-suite's `prior_stages` does not name. It is comparable between runs under equal conditions. \
-Cells at the
+Time is that of collecting and updating. It excludes evaluation and saving. Stages that \
+`prior_stages` names count as a whole, with their loading, evaluation and pictures. Times are \
+comparable between runs under equal conditions. Cells at the
 same time share the cores, and each has as many env workers as if it were alone, so their time
 exceeds that of a single run.
 """
 
 
-def write_page(path: Path, desks: Sequence[SuiteRunner]) -> None:
+def write_page(path: Path, runners: Sequence[SuiteRunner]) -> None:
     """Write the page, and its figures in a folder beside it.
 
     Args:
         path: The Markdown file.
-        desks: The suites. Suites without kept cells are left out; those with too few seeds get no
+        runners: The suites. Suites without kept cells are left out; those with too few seeds get no
             tables.
 
     Raises:
@@ -96,7 +96,7 @@ def write_page(path: Path, desks: Sequence[SuiteRunner]) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
-        for name, text in page(path.name, desks).items():
+        for name, text in page(path.name, runners).items():
             file = path.parent / name
             make_directory(file.parent)
             write_file(file, text.encode())
@@ -105,84 +105,84 @@ def write_page(path: Path, desks: Sequence[SuiteRunner]) -> None:
         raise CheckpointError(problem, where=error.filename) from error
 
 
-def page(name: str, desks: Sequence[SuiteRunner]) -> dict[str, str]:
+def page(name: str, runners: Sequence[SuiteRunner]) -> dict[str, str]:
     """Return the files of the page: path relative to its folder → text."""
     sections, drawn = list[str](), dict[str, str]()
-    for desk in desks:
-        if desk.kept and not _tells(desk):
-            sections.append(_too_early(desk))
-        elif desk.kept:
-            figures = {f"{FIGURES}/{figure}": text for figure, text in _figures(desk)}
-            sections.append(_section(desk, list(figures)))
+    for runner in runners:
+        if runner.kept and not _tells(runner):
+            sections.append(_too_early(runner))
+        elif runner.kept:
+            figures = {f"{FIGURES}/{figure}": text for figure, text in _figures(runner)}
+            sections.append(_section(runner, list(figures)))
             drawn |= figures
     return {name: "\n".join([_HEAD, *sections])} | drawn
 
 
-def _tells(desk: SuiteRunner) -> bool:
+def _tells(runner: SuiteRunner) -> bool:
     """Return whether any task and method has enough seeds for a table."""
-    seeds = Counter(key[:2] for key in desk.valid_records())
-    return max(seeds.values(), default=0) >= min(_SEEDS, len(desk.plan.suite.seeds))
+    seeds = Counter(key[:2] for key in runner.valid_records())
+    return max(seeds.values(), default=0) >= min(_SEEDS, len(runner.plan.suite.seeds))
 
 
-def _too_early(desk: SuiteRunner) -> str:
+def _too_early(runner: SuiteRunner) -> str:
     lines = [
-        f"## {desk.plan.name}",
-        desk.plan.suite.description,
-        f"    robo-rl bench {desk.plan.name}",
+        f"## {runner.plan.name}",
+        runner.plan.suite.description,
+        f"    robo-rl bench {runner.plan.name}",
     ]
-    stale = len(desk.stale())
+    stale = len(runner.stale())
     old = f" {stale} of them have other settings, and --redo runs them again." if stale else ""
     wanted = f"The tables appear once a task and a method have {_SEEDS} seeds."
-    lines += [f"Finished runs: {len(desk.kept)}.{old} {wanted}"]
+    lines += [f"Finished runs: {len(runner.kept)}.{old} {wanted}"]
     return "\n\n".join(lines) + "\n"
 
 
-def _section(desk: SuiteRunner, figures: Sequence[str]) -> str:
-    summary, suite = desk.summary(), desk.plan.suite
-    command = f"    robo-rl bench {desk.plan.name}"
+def _section(runner: SuiteRunner, figures: Sequence[str]) -> str:
+    summary, suite = runner.summary(), runner.plan.suite
+    command = f"    robo-rl bench {runner.plan.name}"
     commands = [f"{command} --pilots", command] if suite.pilots else [command]
-    lines = [f"## {desk.plan.name}", suite.description, "\n".join(commands)]
-    lines += [_markdown(table) for table in desk.tables(summary)]
+    lines = [f"## {runner.plan.name}", suite.description, "\n".join(commands)]
+    lines += [_markdown(table) for table in runner.tables(summary)]
     lines += [f"![{Path(name).name}]({name})" for name in figures]
     lines += [suite.notes] if suite.notes else []
     lines += [f"{line[0].upper()}{line[1:]}." for line in remarks(summary)]
     return "\n\n".join(lines) + "\n"
 
 
-def _figures(desk: SuiteRunner) -> Iterator[tuple[str, str]]:
+def _figures(runner: SuiteRunner) -> Iterator[tuple[str, str]]:
     """Yield (file name, drawing): one per task, or for a single method one of all tasks."""
-    suite = desk.plan.suite
+    suite = runner.plan.suite
     tasks, methods = list(suite.tasks), list(suite.methods)
     if len(methods) == 1:
-        yield from _figure(desk, methods[0], {task: (task, methods[0]) for task in tasks})
+        yield from _figure(runner, methods[0], {task: (task, methods[0]) for task in tasks})
         return
     for task in tasks:
-        yield from _figure(desk, task, {method: (task, method) for method in methods})
+        yield from _figure(runner, task, {method: (task, method) for method in methods})
 
 
 def _figure(
-    desk: SuiteRunner, title: str, lines: Mapping[str, tuple[str, str]]
+    runner: SuiteRunner, title: str, lines: Mapping[str, tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """Yield figures against env steps and against seconds, if there are curves.
 
     Args:
-        desk: The suite.
+        runner: The suite.
         title: Title of the figure.
         lines: Name of a line → task and method.
     """
-    found = {name: _curves(desk, *cell) for name, cell in lines.items()}
+    found = {name: _curves(runner, *cell) for name, cell in lines.items()}
     shown = {name: seeds for name, seeds in found.items() if seeds}
     for axis in AXES if shown else ():
-        report = desk.plan.suite.report
+        report = runner.plan.suite.report
         when = "in training" if report.curve == "training" else "without exploration"
         drawn = figure(f"{title}: {report.measure} {when}", shown, axis, report)
-        yield f"{desk.plan.name}-{title}-{axis}.svg", drawn
+        yield f"{runner.plan.name}-{title}-{axis}.svg", drawn
 
 
-def _curves(desk: SuiteRunner, task: str, method: str) -> list[list[Point]]:
+def _curves(runner: SuiteRunner, task: str, method: str) -> list[list[Point]]:
     """Return the curve of every seed that has one."""
-    cells = [kept for key, kept in desk.valid_records().items() if key[:2] == (task, method)]
-    curves = (kept.points(desk.plan.suite.report.curve) for kept in cells)
+    cells = [kept for key, kept in runner.valid_records().items() if key[:2] == (task, method)]
+    curves = (kept.points(runner.plan.suite.report.curve) for kept in cells)
     return [points for points in curves if points]
 
 

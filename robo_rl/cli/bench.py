@@ -70,6 +70,9 @@ def run(
     }  # fmt: skip
     chosen = [name for name, of_it in modes.items() if of_it]
     _demand_one(chosen, [name for name, of_it in given.items() if of_it])
+    if (summary or dry_run) and not suite:
+        hint = "name a suite, or all; --list lists them"
+        raise ConfigError("needs a suite", where=f"bench {chosen[0]}", hint=hint)
     if pilots and seeds:
         raise ConfigError("does not go with it", where="bench --pilots", found="--seeds")
     folders = BenchFolders(out, results, RESULTS)
@@ -78,55 +81,57 @@ def run(
     elif listed or not suite:
         typer.echo(_suites(results))
     else:
-        desks = _desks(suite, overrides or [], folders, pilots=pilots)
-        for desk in desks:
-            desk.select(_split(task), _split(method), _numbers(seeds))
+        runners = _runners(suite, overrides or [], folders, pilots=pilots)
+        for runner in runners:
+            runner.select(_split(task), _split(method), _numbers(seeds))
         if dry_run:
-            found, complete = _show_plan(desks, results, jobs, redo=redo), True
+            found, complete = _show_plan(runners, results, jobs, redo=redo), True
         elif summary:
-            found, complete = _show_summary(desks, results), True
+            found, complete = _show_summary(runners, results), True
         else:
-            found, complete = _run_cells(desks, results, jobs, redo=redo)
+            found, complete = _run_cells(runners, results, jobs, redo=redo)
         write_json(json_file, found if suite == ALL else next(iter(found.values())))
         raise typer.Exit(0 if complete else 1)
 
 
-def _show_plan(desks: list[SuiteRunner], results: Path, jobs: int, *, redo: bool) -> dict[str, Any]:
+def _show_plan(
+    runners: list[SuiteRunner], results: Path, jobs: int, *, redo: bool
+) -> dict[str, Any]:
     """Print what a run would do, and why it would be refused; return the numbers by suite."""
-    if (refusal := _not_published(desks, results) or _not_piloted(desks)) is not None:
+    if (refusal := _not_published(runners, results) or _not_piloted(runners)) is not None:
         typer.echo(f"would be refused: {refusal}", err=True)
-    return _looked_ahead(desks, jobs, redo=redo)
+    return _looked_ahead(runners, jobs, redo=redo)
 
 
-def _show_summary(desks: list[SuiteRunner], results: Path) -> dict[str, Any]:
+def _show_summary(runners: list[SuiteRunner], results: Path) -> dict[str, Any]:
     """Print the tables of finished cells; return their numbers by suite."""
-    if (refusal := _not_published(desks, results)) is not None:
+    if (refusal := _not_published(runners, results)) is not None:
         raise refusal
     _demand_there(results)
-    return {desk.plan.name: _print_tables(desk) for desk in desks}
+    return {runner.plan.name: _print_tables(runner) for runner in runners}
 
 
 def _run_cells(
-    desks: list[SuiteRunner], results: Path, jobs: int, *, redo: bool
+    runners: list[SuiteRunner], results: Path, jobs: int, *, redo: bool
 ) -> tuple[dict[str, Any], bool]:
     """Run the missing cells and print the tables; return the numbers, and whether all is there."""
-    if (refusal := _not_published(desks, results) or _not_piloted(desks)) is not None:
+    if (refusal := _not_published(runners, results) or _not_piloted(runners)) is not None:
         raise refusal
     found, complete = dict[str, Any](), True
-    for desk in desks:
-        complete &= _complete(desk, jobs, redo=redo)
-        found[desk.plan.name] = _print_tables(desk)
+    for runner in runners:
+        complete &= _complete(runner, jobs, redo=redo)
+        found[runner.plan.name] = _print_tables(runner)
     return found, complete
 
 
-def _print_tables(desk: SuiteRunner) -> dict[str, Any]:
+def _print_tables(runner: SuiteRunner) -> dict[str, Any]:
     """Print the tables of a suite; return its numbers."""
-    found = desk.summary()
-    _print(desk, found)
+    found = runner.summary()
+    _print(runner, found)
     return found
 
 
-def _desks(
+def _runners(
     suite: str, overrides: list[str], folders: BenchFolders, *, pilots: bool
 ) -> list[SuiteRunner]:
     """Return the suites, or their pilots; of all suites, those that have pilots."""
@@ -139,9 +144,9 @@ def _desks(
     return [SuiteRunner(name, overrides, folders, pilots=pilots) for name in names]
 
 
-def _not_piloted(desks: list[SuiteRunner]) -> ConfigError | None:
+def _not_piloted(runners: list[SuiteRunner]) -> ConfigError | None:
     """Return the error for the first suite without the choices of its pilots; None if allowed."""
-    return next((found for desk in desks if (found := desk.missing_pilots())), None)
+    return next((found for runner in runners if (found := runner.missing_pilots())), None)
 
 
 def _demand_one(modes: list[str], given: list[str]) -> None:
@@ -155,9 +160,9 @@ def _demand_one(modes: list[str], given: list[str]) -> None:
             raise ConfigError("does not go with it", where=f"bench {mode}", found=name, hint=hint)
 
 
-def _not_published(desks: list[SuiteRunner], results: Path) -> ConfigError | None:
+def _not_published(runners: list[SuiteRunner], results: Path) -> ConfigError | None:
     """Return the error for changed suites in the published results; None if allowed."""
-    changed = [key for desk in desks for key in desk.plan.changed]
+    changed = [key for runner in runners for key in runner.plan.changed]
     if not changed or results.resolve() != RESULTS.resolve():
         return None
     return ConfigError(
@@ -176,33 +181,33 @@ def _demand_there(results: Path) -> None:
         raise ConfigError("no such folder", where="--results", found=results.resolve(), hint=hint)
 
 
-def _complete(desk: SuiteRunner, jobs: int, *, redo: bool) -> bool:
+def _complete(runner: SuiteRunner, jobs: int, *, redo: bool) -> bool:
     """Run the missing cells; return whether none failed and none is stale."""
-    sitting = desk.run(jobs, redo=redo)
+    sitting = runner.run(jobs, redo=redo)
     for label, problem in sitting.failed.items():
         typer.echo(f"failed: {label}: {problem}", err=True)
-    stale = desk.stale()
+    stale = runner.stale()
     if stale:
         problem = f"cells left out, since of other settings or another world: {len(stale)}"
-        hint = f"`{desk.plan.command} --redo` runs them again"
-        typer.echo(f"{desk.plan.name}: {problem}; {hint}", err=True)
+        hint = f"`{runner.plan.command} --redo` runs them again"
+        typer.echo(f"{runner.plan.name}: {problem}; {hint}", err=True)
     return not (sitting.failed or stale)
 
 
-def _looked_ahead(desks: list[SuiteRunner], jobs: int, *, redo: bool) -> dict[str, Any]:
+def _looked_ahead(runners: list[SuiteRunner], jobs: int, *, redo: bool) -> dict[str, Any]:
     """Print the planned cells, and the full config of a single one; return them for JSON."""
     from robo_rl.bench.runner.forecast import forecast_suite, forecast_total
     from robo_rl.config.models import to_yaml
 
-    found = [forecast_suite(desk, jobs, redo=redo) for desk in desks]
+    found = [forecast_suite(runner, jobs, redo=redo) for runner in runners]
     for each in found:
         shown = format_table(each.rows, ("task", "method", "seed", "state", "takes about"))
-        title = f"\n{each.suite}\n\n" if len(desks) > 1 else ""
+        title = f"\n{each.suite}\n\n" if len(runners) > 1 else ""
         typer.echo(f"{title}{shown}\n{each.line()}")
-    if len(desks) > 1:
+    if len(runners) > 1:
         typer.echo(f"\n{forecast_total(found)}")
     elif found and len(found[0].cells) == 1:
-        cell = desks[0].cells[found[0].cells[0].key]
+        cell = runners[0].cells[found[0].cells[0].key]
         typer.echo(f"\n{to_yaml(cell.experiment)}", nl=False)
     return {each.suite: each.numbers() for each in found}
 
@@ -232,10 +237,10 @@ def _suites(results: Path) -> str:
     return format_table(rows, header) if rows else "no suites in configs/suite"
 
 
-def _print(desk: SuiteRunner, summary: dict[str, Any]) -> None:
+def _print(runner: SuiteRunner, summary: dict[str, Any]) -> None:
     from robo_rl.bench.reporting.remarks import remarks
 
-    for each in desk.tables(summary):
+    for each in runner.tables(summary):
         typer.echo(f"{each.title}\n\n{format_table(each.rows, each.header)}\n")
     for line in remarks(summary):
         typer.echo(line)

@@ -12,6 +12,7 @@ from robo_rl.cli.output import Json, format_table, write_json
 from robo_rl.cli.stages import RUNS, Out, Overrides, run_until
 
 _ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
+_MEASURED = ("bc", "online", "distill")
 _TIMED = {"k_step": "teacher", "one_step": "onnx"}  # name in the demo → name in the export stage
 _QUERIES = {"k_step": "all denoising steps, torch", "one_step": "one step, ONNX Runtime"}
 
@@ -22,16 +23,25 @@ def run(overrides: Overrides = None, out: Out = RUNS, json_file: Json = None) ->
     if result is None:
         return
     numbers = summary(result)
-    typer.echo(_table(numbers))
+    if numbers is None:
+        typer.echo(f"without the stages or the measure of its table; in {result['directory']}")
+    else:
+        typer.echo(_table(numbers))
     for stage in result["stages"]:
         for name, file in stage["files"].items():
             typer.echo(f"{stage['stage']} {name}: {_place(result, stage, file)}")
-    write_json(json_file, numbers)
+    write_json(json_file, result if numbers is None else numbers)
 
 
-def summary(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the demo's numbers from the reports of the stages."""
+def summary(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the demo's numbers from the reports of the stages.
+
+    None if overrides took a stage of the table away, or the success of one.
+    """
     stages = {stage["stage"]: stage for stage in result["stages"]}
+    measured = all("success" in stages.get(k, {"numbers": ()})["numbers"] for k in _MEASURED)
+    if not measured or "export" not in stages:
+        return None
     export = stages["export"]
     return {
         "bc": _success(stages["bc"]),

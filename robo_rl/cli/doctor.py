@@ -50,6 +50,10 @@ def _checked(check: Callable[[], Iterator[MachineCheck]]) -> list[MachineCheck]:
         return list(check())
     except ModuleNotFoundError as error:
         return [_missing(error)]
+    except Exception as error:  # such as a library that does not load; other checks go on
+        from robo_rl.config.plugin_fault import format_exception_line
+
+        return [MachineCheck("FAIL", format_exception_line(error), "install it again")]
 
 
 def _missing(error: ModuleNotFoundError) -> MachineCheck:

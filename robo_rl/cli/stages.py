@@ -57,7 +57,7 @@ def run_until(
     from robo_rl.train.pipeline.processes.launch import num_processes, run_processes
     from robo_rl.train.pipeline.run import run_experiment
 
-    number = num_processes(experiment, overrides)
+    number = num_processes(experiment, overrides, until)
     if number > 1:
         last = [] if until is None else ["--until", until]
         run_processes(number, ["run", experiment, *overrides, "--out", str(out), *last])

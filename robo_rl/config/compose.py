@@ -60,11 +60,14 @@ def compose(
 
 
 def overlay(overrides: Sequence[str]) -> YamlNode:
-    """Return all overrides as one tree; their order matters only for repeated keys."""
+    """Return all overrides as one tree; their order matters only for repeated keys.
+
+    ``policy=diffusion`` comes before ``policy.horizon=16`` in either order.
+    """
     tree = YamlNode({}, "overrides")
     for override in overrides:
         _check_override(override)
-    for override in overrides:
+    for override in sorted(overrides, key=lambda each: len(keys_of(each.partition("=")[0]))):
         origin = f"override '{override}'"
         key, _, text = override.partition("=")
         node = nest_under(parse(text, lambda _, o=origin: o), keys_of(key))

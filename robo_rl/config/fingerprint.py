@@ -29,8 +29,9 @@ class Fingerprint(NamedTuple):
     """Dependencies of a component besides its settings and its own package.
 
     Args:
-        sources: Further modules whose package source counts, or paths of single files.
-        versions: Distribution → version, of simulators.
+        sources: Further modules whose package source counts, or paths of single files, such as
+            those of a text encoder.
+        versions: Distribution → version, of simulators and encoders.
     """
 
     sources: tuple[str, ...] = ()
@@ -79,8 +80,9 @@ def source_digest(module: str) -> tuple[str, str]:
         module: Module of a package, or the path of one file. All files of the package count
             except built and hidden ones; for the library, all of ``robo_rl.env`` counts.
     """
-    if module.endswith(".py"):
-        return Path(module).name, _digest((Path(module),), Path(module).parent)
+    if module.endswith(".py") or os.sep in module:
+        file = Path(module)
+        return file.name, _digest((file,), file.parent) if file.is_file() else ""
     name, root = _package(module)
     if root is None or not root.exists():
         return name, ""

@@ -60,21 +60,23 @@ def test_returns_have_an_axis_of_their_own():
 
 
 @pytest.fixture
-def desk(here: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteRunner:
+def runner(here: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteRunner:
     """The small suite with all cells of one seed kept, which is enough here."""
     monkeypatch.setattr("robo_rl.bench.results_page._SEEDS", 1)
-    desk = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
-    for key in cell_keys(desk.plan.suite):
+    runner = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
+    for key in cell_keys(runner.plan.suite):
         if key.seed == 0:
             points = [(point[0], point[1], point[2], point[3]) for point in curve(2, 8)]
-            digest = desk.cells[key].digest
-            desk.results.write(kept(*key, digest=digest, suite="tiny", curve=points))
-    desk.kept = desk.results.read()
-    return desk
+            digest = runner.cells[key].digest
+            runner.results.write(kept(*key, digest=digest, suite="tiny", curve=points))
+    runner.kept = runner.results.read()
+    return runner
 
 
-def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: SuiteRunner, here: Path):
-    write_page(here / "docs" / "results.md", [desk])
+def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(
+    runner: SuiteRunner, here: Path
+):
+    write_page(here / "docs" / "results.md", [runner])
     text = (here / "docs" / "results.md").read_text()
     for said in ("## tiny", "    robo-rl bench tiny\n", "| near | sde | 1 | 50.0 % | 90.0 % | – |",
                  "Missing, 6: near, far: default, ", "Run on 2 cores, x86_64, Linux"):  # fmt: skip
@@ -84,21 +86,21 @@ def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Suite
     assert all((here / "docs" / name).is_file() for name in figures)
 
 
-def test_of_too_few_seeds_nothing_is_said(desk: SuiteRunner, monkeypatch: pytest.MonkeyPatch):
+def test_of_too_few_seeds_nothing_is_said(runner: SuiteRunner, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("robo_rl.bench.results_page._SEEDS", 2)
-    written = page("p.md", [desk])
+    written = page("p.md", [runner])
     assert list(written) == ["p.md"]
     assert "Finished runs: 6. The tables appear once" in written["p.md"]
     assert "50.0 %" not in written["p.md"]
 
 
-def test_runs_of_other_settings_are_counted_before_there_are_tables(desk: SuiteRunner):
-    for key, cell in desk.kept.items():
-        desk.kept[key] = cell.model_copy(update={"digest": "other"})
-    assert "Finished runs: 6. 6 of them have other settings" in page("p.md", [desk])["p.md"]
+def test_runs_of_other_settings_are_counted_before_there_are_tables(runner: SuiteRunner):
+    for key, cell in runner.kept.items():
+        runner.kept[key] = cell.model_copy(update={"digest": "other"})
+    assert "Finished runs: 6. 6 of them have other settings" in page("p.md", [runner])["p.md"]
 
 
-def test_every_figure_is_drawn_once(desk: SuiteRunner, monkeypatch: pytest.MonkeyPatch):
+def test_every_figure_is_drawn_once(runner: SuiteRunner, monkeypatch: pytest.MonkeyPatch):
     drawn: list[str] = []
 
     def draw(title: str, *rest: Any) -> str:
@@ -106,32 +108,32 @@ def test_every_figure_is_drawn_once(desk: SuiteRunner, monkeypatch: pytest.Monke
         return figure(title, *rest)
 
     monkeypatch.setattr("robo_rl.bench.results_page.figure", draw)
-    assert len(page("p.md", [desk])) - 1 == len(drawn) == 4
+    assert len(page("p.md", [runner])) - 1 == len(drawn) == 4
 
 
-def test_further_seeds_that_are_kept_are_shown(desk: SuiteRunner):
+def test_further_seeds_that_are_kept_are_shown(runner: SuiteRunner):
     key = CellKey("near", "sde", 7)
-    digest = desk.plan.cell(key).digest
-    desk.results.write(kept(*key, 0.5, digest=digest, suite="tiny"))
-    again = SuiteRunner("tiny", [], BenchFolders(desk.out.parent, desk.results.root))
+    digest = runner.plan.cell(key).digest
+    runner.results.write(kept(*key, 0.5, digest=digest, suite="tiny"))
+    again = SuiteRunner("tiny", [], BenchFolders(runner.out.parent, runner.results.root))
     text = page("p.md", [again])["p.md"]
     assert "| near | sde | 2 | 50.0 % | 70.0 % | " in text
     assert "Missing, 6: " in text
 
 
-def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(desk: SuiteRunner):
+def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(runner: SuiteRunner):
     methods = {"default": {}}
-    suite = desk.plan.suite.model_copy(update={"methods": methods})
-    alone = dataclasses.replace(desk.plan, suite=suite)
-    desk.plan, desk.part = alone, suite
-    drawn = {name: text for name, text in page("p.md", [desk]).items() if name != "p.md"}
+    suite = runner.plan.suite.model_copy(update={"methods": methods})
+    alone = dataclasses.replace(runner.plan, suite=suite)
+    runner.plan, runner.part = alone, suite
+    drawn = {name: text for name, text in page("p.md", [runner]).items() if name != "p.md"}
     assert list(drawn) == [f"figures/tiny-default-{axis}.svg" for axis in ("env_steps", "seconds")]
     assert all(f">{task}<" in text for text in drawn.values() for task in ("near", "far"))
 
 
 def test_a_suite_of_which_nothing_is_kept_is_left_out(here: Path):
-    desk = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
-    assert "tiny" not in page("results.md", [desk])["results.md"]
+    runner = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
+    assert "tiny" not in page("results.md", [runner])["results.md"]
 
 
 def test_the_page_in_docs_is_that_of_what_is_kept(monkeypatch: pytest.MonkeyPatch):

@@ -232,6 +232,13 @@ def test_a_summary_is_of_what_is_kept_alone(here: Path, capsys):
     assert not (here / "runs").exists()
 
 
+@pytest.mark.parametrize("mode", ["--summary", "--dry-run"])
+def test_what_needs_a_suite_says_so(mode: str, here: Path, capsys):
+    assert main(["bench", mode, "--json", "all.json"]) == 2
+    assert "needs a suite; name a suite, or all" in capsys.readouterr().err
+    assert not (here / "all.json").exists()
+
+
 def test_what_was_kept_under_other_settings_is_left_out_and_not_run_again(here: Path, capsys):
     keep(here, digest="other")
     assert main(["bench", "tiny", "--summary"]) == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import sys
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,19 @@ def test_broken_rendering_fails_with_a_remedy(
     shown = capsys.readouterr().out
     assert "FAIL  rendering  MUJOCO_GL=nonsense" in shown
     assert "apt-get install libegl1" in shown
+
+
+def test_a_library_that_does_not_load_fails_and_hides_no_other_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def broken() -> Any:
+        raise OSError("libcudart.so: cannot open shared object file")
+
+    monkeypatch.setitem(doctor.CHECKS, "torch", broken)
+    assert main(["doctor", "torch", "python"]) == 1
+    said = capsys.readouterr().out
+    assert "OSError: libcudart.so: cannot open" in said
+    assert platform.python_version() in said
 
 
 def test_a_missing_extra_is_a_note(

@@ -361,6 +361,13 @@ def test_every_value_survives_yaml(values: dict[str, list[object]]):
     }
 
 
+def test_a_component_and_its_field_may_be_given_in_either_order():
+    pair = ["policy=diffusion", "policy.horizon=16"]
+    found = [compose("demo", order).values["policy"] for order in (pair, pair[::-1])]
+    assert found[0] == found[1]
+    assert (found[0]["name"], found[0]["horizon"]) == ("diffusion", 16)
+
+
 def test_the_digest_sees_values_and_not_their_order(configs: Path):
     assert digest({"a": 1, "b": [1.0, 2]}) == digest({"b": [1, 2.0], "a": 1.0})
     assert digest(Algo()) != digest(Algo(lr=1e-5))

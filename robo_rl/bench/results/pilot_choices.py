@@ -60,6 +60,8 @@ class PilotChoices(ConfigModel):
     """The choices of a suite's methods; ``rule`` states how they were made."""
 
     rule: str = "final"
+    changed: tuple[str, ...] = ()
+    """``SuitePlan.changed`` of the pilots; the choices hold where all of it is changed, too."""
     methods: dict[str, PilotChoice] = Field(default_factory=dict)
 
     @classmethod
@@ -95,7 +97,7 @@ class PilotChoices(ConfigModel):
 
     def valid(self, plan: SuitePlan) -> PilotChoices:
         """Return the choices among the current settings of a suite, by its current rule."""
-        if plan.suite.pilots is None:
+        if plan.suite.pilots is None or not set(self.changed) <= set(plan.changed):
             return PilotChoices()
         pilots = plan.pilot_plan()
         rule = plan.suite.pilots.select_by
@@ -149,7 +151,7 @@ def choose_settings(
             ends = _ends({key: kept[key] for key in keys}, report)
             trials = [_trial(pilots, name, kept, ends) for name in own]
             choices[method] = PilotChoice(chosen=best_trial(trials, rule), trials=tuple(trials))
-    return PilotChoices(rule=rule, methods=choices)
+    return PilotChoices(rule=rule, changed=pilots.changed, methods=choices)
 
 
 def best_trial(trials: Sequence[PilotTrial], rule: SelectBy) -> int:

@@ -140,7 +140,9 @@ def time_ratio(
     pairs: list[dict[str, Any]] = []
     values: list[TimeToThreshold] = []
     starts: list[tuple[float | None, float | None]] = []
-    clock = report.model_copy(update={"prior_stages": (*report.prior_stages, *which.prior_stages)})
+    clock = report.model_copy(
+        update={"prior_stages": tuple(dict.fromkeys((*report.prior_stages, *which.prior_stages)))}
+    )
     for key, slow in kept.items():
         fast = kept.get(key._replace(method=which.fast))
         if key.method != which.slow or fast is None:

@@ -78,26 +78,28 @@ class SuiteForecast:
         return {"cells": cells, "to_run": self.to_run, "seconds": self.seconds}
 
 
-def forecast_suite(desk: SuiteRunner, jobs: int, *, redo: bool) -> SuiteForecast:
-    """Return what ``desk.run`` would do.
+def forecast_suite(runner: SuiteRunner, jobs: int, *, redo: bool) -> SuiteForecast:
+    """Return what ``runner.run`` would do.
 
     Args:
-        desk: The suite, or a part of it.
+        runner: The suite, or a part of it.
         jobs: Number of cells at once; 0 takes that of the suite.
         redo: Whether cells kept under other settings would run again.
     """
-    chosen = desk.to_run(redo=redo)
+    chosen = runner.to_run(redo=redo)
     cells = [
         CellForecast(
-            key, state, key in chosen, desk.estimate.seconds(key) if key in chosen else None
+            key, state, key in chosen, runner.estimate.seconds(key) if key in chosen else None
         )
-        for key, state in desk.states().items()
+        for key, state in runner.states().items()
     ]
     lots = {
-        work.provides.task_and_seed for work in desk.run_tasks(chosen) if work.provides is not None
+        work.provides.task_and_seed
+        for work in runner.run_tasks(chosen)
+        if work.provides is not None
     }
-    total = desk.estimate.total(chosen, lots, jobs or desk.plan.suite.jobs)
-    return SuiteForecast(desk.plan.name, cells, total)
+    total = runner.estimate.total(chosen, lots, jobs or runner.plan.suite.jobs)
+    return SuiteForecast(runner.plan.name, cells, total)
 
 
 def forecast_total(found: Iterable[SuiteForecast]) -> str:

@@ -20,6 +20,7 @@ from robo_rl.core.atomic_files import staged_directory
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import stage_folder
 from robo_rl.train.pipeline.stage import REPORT, stage_digest
+from robo_rl.train.pipeline.world_digest import changed_parts, read_world, world_of
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,14 @@ class SharedStages:
     parent: SharedStages | None
 
     def is_done(self, root: Path) -> bool:
-        """Return whether its last stage is finished."""
-        last = stage_folder(len(self.labels) - 1, self.labels[-1])
-        return (root / self.name / last / REPORT).is_file()
+        """Return whether its last stage is finished, in the present world.
+
+        A run of another world is not done: it is started, and refused by its name.
+        """
+        last = root / self.name / stage_folder(len(self.labels) - 1, self.labels[-1])
+        if not (last / REPORT).is_file():
+            return False
+        return not changed_parts(read_world(last), world_of(self.experiment))
 
 
 def find_shared_stages(cells: Iterable[Cell], labels: Sequence[str]) -> dict[CellKey, SharedStages]:

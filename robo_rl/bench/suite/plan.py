@@ -46,8 +46,14 @@ class Cell:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings that the result depends on, with defaults."""
-        return self.experiment.model_dump(mode="json", exclude={"name", "waive"})
+        """All settings that the result depends on, with defaults.
+
+        Waivers count of stages that choose their result themselves; others only go on.
+        """
+        stages = self.experiment.stages
+        chosen = {k: why for k, why in self.experiment.waive.items() if not stages[k].cls.stops}
+        told = self.experiment.model_dump(mode="json", exclude={"name", "waive"})
+        return {**told, **({"waive": chosen} if chosen else {})}
 
 
 @dataclass(frozen=True)
@@ -134,10 +140,10 @@ class SuitePlan:
         tree = resolve_tree(self._node(key))
         experiment = validate(tree, Experiment, HAS_RUN if has_run else None)
         found = stage_digest(experiment, len(experiment.stages) - 1)
-        waive = {
-            label: WAIVER
-            for label, stage in experiment.stages.items()
-            if stage.cls.waivable and stage.cls.stops
+        stages = experiment.stages
+        waive = {k: why for k, why in experiment.waive.items() if not stages[k].cls.stops}
+        waive |= {
+            k: WAIVER for k, stage in stages.items() if stage.cls.waivable and stage.cls.stops
         }
         named = experiment.model_copy(update={"name": f"{key.seed}-{found}", "waive": waive})
         origin = self.origins.get(key.method)

@@ -19,13 +19,17 @@ class Problem(NamedTuple):
 
 
 def find_problems(
-    stages: Mapping[str, Component[StageTraits]], own: Component[DenoisingPolicy]
+    stages: Mapping[str, Component[StageTraits]],
+    own: Component[DenoisingPolicy],
+    *,
+    is_all: bool = True,
 ) -> Iterator[Problem]:
     """Yield all problems that the settings show; a problem may occur twice.
 
     Args:
         stages: Label → stage, in order.
         own: The experiment's policy.
+        is_all: Whether no further stages follow in the experiment.
     """
     made: set[str] | None = set()  # None once a stage with unknown artifacts has run
     policy: Component[DenoisingPolicy] | None = own
@@ -43,7 +47,7 @@ def find_problems(
             yield Problem(label, str(error))
             policy = None
         made = None if made is None or said.makes is None else made | set(said.makes)
-    yield from _idle(stages)
+    yield from _idle(stages) if is_all else ()
 
 
 def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
@@ -70,15 +70,35 @@ def _bundle(path: Path) -> tuple[ActingPolicy, Experiment, World]:
 
 
 def _refuse_foreign_code(bundle: Bundle) -> None:
-    """Reject a bundle that asks to import a module, since a bundle is untrusted data."""
-    env = bundle.manifest.config.get("env")
-    if isinstance(env, dict) and env.get("import_module"):
+    """Reject a bundle whose env runs code that it names, since a bundle is untrusted data."""
+    if found := next(_foreign_code(bundle.manifest.config.get("env"), "env"), None):
         raise BundleError(
-            "asks to import a module",
+            "asks to run code of its own choice",
             where=bundle.path,
-            found=f"env.import_module '{env['import_module']}'",
+            found=found,
             hint="evaluate the stage's directory of the run instead, if you trust it",
         )
+
+
+def _foreign_code(node: Any, where: str) -> Iterator[str]:
+    """Yield the settings of an env, and of those within it, that name code or a server."""
+    if isinstance(node, Mapping):
+        for key, value in cast("Mapping[str, Any]", node).items():
+            text = value if isinstance(value, str) else ""
+            is_path = "/" in text or text.endswith(".py")
+            chosen = {
+                "import_module": bool(value),
+                "id": ":" in text,  # Gymnasium imports what is before the colon
+                "adapter": is_path,
+                "python": bool(text),
+                "socket": bool(text),
+            }
+            if chosen.get(str(key)):
+                yield f"{where}.{key} {value!r}"
+            yield from _foreign_code(value, f"{where}.{key}")
+    elif isinstance(node, list | tuple):
+        for number, each in enumerate(cast("Sequence[Any]", node)):
+            yield from _foreign_code(each, f"{where}.{number}")
 
 
 def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment, World]:

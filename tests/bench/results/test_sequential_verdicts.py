@@ -73,16 +73,16 @@ def test_a_method_that_lacks_a_seed_holds_up_all():
 
 
 def test_looking_at_a_part_of_a_suite_changes_no_verdict(here: Path):
-    desk = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
-    for key in cell_keys(desk.plan.suite):
+    runner = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
+    for key in cell_keys(runner.plan.suite):
         worth = 0.9 if key.method == "default" else 0.5
-        digest = desk.cells[key].digest
-        desk.results.write(kept(*key, worth, digest=digest, suite="tiny"))
-    desk.kept = desk.results.read()
-    whole = {each["method"]: each for each in desk.summary()["sequential"]}
+        digest = runner.cells[key].digest
+        runner.results.write(kept(*key, worth, digest=digest, suite="tiny"))
+    runner.kept = runner.results.read()
+    whole = {each["method"]: each for each in runner.summary()["sequential"]}
     with pytest.raises(ConfigError, match="tiny --task: the suite has no task 'lift_cube'"):
-        desk.select(["lift_cube"], [], [])
-    desk.select(["near"], ["sde"], [0])
-    (part,) = desk.summary()["sequential"]
+        runner.select(["lift_cube"], [], [])
+    runner.select(["near"], ["sde"], [0])
+    (part,) = runner.summary()["sequential"]
     assert part == whole["sde"]
     assert part["next"] == [2]

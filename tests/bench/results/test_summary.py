@@ -252,7 +252,8 @@ def test_cells_of_another_world_are_left_out_and_said_to_be():
 
 
 class _Experiment(Experiment):
-    def __init__(self) -> None: ...
+    def __init__(self) -> None:
+        object.__setattr__(self, "__dict__", {"stages": {}, "waive": {}})
 
     def model_dump(self, **_: Any) -> dict[str, Any]:
         return {"seed": 0}

@@ -15,6 +15,7 @@ from robo_rl.bench.suite.suite import CellKey
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.core.errors import DataError
 from robo_rl.train.pipeline.stage import Report, stage_digest
+from robo_rl.train.pipeline.world_digest import world_of
 
 
 @pytest.fixture
@@ -114,6 +115,17 @@ def test_a_run_finds_what_it_takes_up_as_if_it_had_made_it(
         assert (place / "policy" / "weights").read_text() == label
         assert not (place / "ckpt").exists()
     assert not (run / "01-bc" / "half").exists()
+
+
+def test_what_was_made_in_another_world_is_not_done(found: dict[CellKey, SharedStages], here: Path):
+    """So that its run is started, and refused by its own name."""
+    share = found[CellKey("near", "sde", 0)]
+    made(share, here)
+    last = here / share.name / "01-bc"
+    (last / "world.json").write_text(json.dumps(world_of(share.experiment)))
+    assert share.is_done(here)
+    (last / "world.json").write_text(json.dumps({**world_of(share.experiment), "scene": "other"}))
+    assert not share.is_done(here)
 
 
 def test_what_a_run_has_is_left_alone(found: dict[CellKey, SharedStages], here: Path):

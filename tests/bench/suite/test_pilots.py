@@ -196,6 +196,16 @@ def test_a_choice_by_another_rule_does_not_count(here: Path, plan: SuitePlan):
     assert choices.valid(load_plan("tiny")) == PilotChoices(rule="area")
 
 
+@pytest.mark.usefixtures("plan")
+def test_a_choice_under_changed_keys_does_not_count_without_them():
+    """Such as that of a trial with two updates."""
+    changed = load_plan("tiny", ["stages.bc.steps=9"])
+    pilots = changed.pilot_plan()
+    choices = choose_settings(pilots, records(pilots, {}), "final")
+    assert choices.valid(changed) == choices
+    assert not choices.valid(load_plan("tiny")).methods
+
+
 def test_a_choice_among_other_settings_does_not_count(here: Path, plan: SuitePlan):
     pilots = plan.pilot_plan()
     choices = choose_settings(pilots, records(pilots, {}), "final")

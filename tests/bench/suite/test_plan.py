@@ -56,6 +56,10 @@ def test_a_gate_that_decides_what_goes_on_is_not_waived():
     stages = "stages.offline={critic_steps: 1, steps: 1, fqe: {steps: 1}}"
     cell = load_plan("tiny", [stages]).cell(CellKey("far", "sde", 1))
     assert cell.experiment.stages.keys() - cell.experiment.waive.keys() == {"offline"}
+    waived = load_plan("tiny", [stages, "waive.offline=why"]).cell(CellKey("far", "sde", 1))
+    assert waived.experiment.waive["offline"] == "why"
+    assert waived.digest != cell.digest
+    assert waived.settings != cell.settings
 
 
 def test_one_tasks_method_wins_over_both_and_the_command_line_over_all(here: Path):

@@ -141,6 +141,9 @@ def test_a_beginning_behind_the_end_is_refused():
     ):
         experiment(stages=stages)
     experiment(stages={"policy": {"path": "elsewhere"}}, waive={})
+    used = {"collect": None, "policy": {"path": "elsewhere"}, "online": None}
+    settings = {**EXPERIMENT, "stages": used, "waive": {}}
+    assert validate(settings, Experiment, run_until("policy")).stages.keys() == used.keys()
 
 
 def test_a_stage_that_is_not_to_be_run_is_not_asked():

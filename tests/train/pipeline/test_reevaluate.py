@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from small_runs import EXPERIMENT
 
 from robo_rl.config.models import ConfigTree
+from robo_rl.core.errors import BundleError
 from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.pipeline import reevaluate
 from robo_rl.train.pipeline.reevaluate import evaluate_path
 from robo_rl.train.pipeline.run import run_experiment
 
@@ -30,6 +34,28 @@ def expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_policy_acts_with_chunks_of_its_own(expert: Path):
     assert load_policy(expert / "policy").horizon == 1 < EXPERIMENT["policy"]["exec_horizon"]
     assert len(evaluate_path(expert, episodes=3).success) == 3
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"name": "gym", "id": "Hopper-v5", "import_module": "mine"},
+        {"name": "gym", "id": "mine:Hopper-v5"},
+        {"name": "latency", "env": {"name": "gym", "id": "Hopper-v5", "import_module": "mine"}},
+        {"name": "remote", "adapter": "/tmp/mine.py"},
+        {"name": "remote", "adapter": "point_mass", "python": "mine"},
+        {"name": "remote", "adapter": "point_mass", "socket": "mine"},
+    ],
+    ids=["module", "id", "within", "adapter", "python", "socket"],
+)
+def test_a_bundle_does_not_choose_the_code_that_is_run(env: dict[str, Any]):
+    bundle: Any = SimpleNamespace(
+        path=Path("bundle"), manifest=SimpleNamespace(config={"env": env})
+    )
+    with pytest.raises(BundleError, match=r"asks to run code of its own choice; found env\."):
+        reevaluate._refuse_foreign_code(bundle)
+    bundle.manifest.config = {"env": {"name": "remote", "adapter": "point_mass", "python": ""}}
+    reevaluate._refuse_foreign_code(bundle)
 
 
 def test_that_the_world_is_another_by_now_is_said(expert: Path, capsys):

@@ -24,7 +24,7 @@ from robo_rl.config.models import compose, validate
 from robo_rl.core.errors import DeviceError, LostProcessError, ParallelError
 from robo_rl.distributed.process_group import LAUNCHER, STORE, launched_rank_info
 from robo_rl.train.checkpoint.interrupt import Interrupted, signal_handler
-from robo_rl.train.pipeline.experiment import Experiment, Launch
+from robo_rl.train.pipeline.experiment import Experiment, Launch, run_until
 
 _POLL_S, _GRACE_S = 0.2, 10.0
 _SAVING_S = 120.0
@@ -35,14 +35,19 @@ _INNOCENT = (0, LostProcessError.status)
 Process = subprocess.Popen[bytes]
 
 
-def num_processes(experiment: str, overrides: Sequence[str]) -> int:
+def num_processes(experiment: str, overrides: Sequence[str], until: str | None = None) -> int:
     """Return the number of processes of an experiment; 1 inside a launched process.
+
+    Args:
+        experiment: Name or file of the experiment.
+        overrides: ``dotted.key=value`` each.
+        until: Label of the last stage that runs; None runs all.
 
     Raises:
         ConfigError: The experiment does not validate.
         DeviceError: It asks for more GPUs than there are.
     """
-    launch = validate(compose(experiment, overrides), Experiment).launch
+    launch = validate(compose(experiment, overrides), Experiment, run_until(until)).launch
     if launched_rank_info().world_size > 1:
         return 1
     return max(1, launch.processes, _gpus(launch))
