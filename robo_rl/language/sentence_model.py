@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from robo_rl.config.fingerprint import Fingerprint, versions_of
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import missing_extra
 from robo_rl.core.errors import ConfigError
@@ -46,8 +47,19 @@ class SentenceModel:
         folder: str = ""
         """Folder with config.json, model.safetensors, tokenizer.json; empty for the extra's."""
 
+    @staticmethod
+    def fingerprint(cfg: Config) -> Fingerprint:
+        """Return the fingerprint of the files, and of the packages that read them.
+
+        Raises:
+            DeviceError: The extra ``language`` is not installed.
+        """
+        folder = _folder(cfg).absolute()
+        sources = tuple(str(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))
+        return Fingerprint(sources, versions_of(["tokenizers", "transformers"]))
+
     def __init__(self, cfg: Config) -> None:
-        folder = Path(cfg.folder) if cfg.folder else _installed()
+        folder = _folder(cfg)
         self.tokenizer, self.model = read_tokenizer(folder, WHERE), _read_model(folder)
         self.spec = TensorSpec(shape=(int(self.model.config.hidden_size),))
 
@@ -69,6 +81,10 @@ class SentenceModel:
             tokens = self.model(input_ids=ids, attention_mask=torch.ones_like(ids))
         mean = tokens.last_hidden_state[0].mean(dim=0)
         return (mean / mean.norm()).numpy()
+
+
+def _folder(cfg: SentenceModel.Config) -> Path:
+    return Path(cfg.folder) if cfg.folder else _installed()
 
 
 def _installed() -> Path:

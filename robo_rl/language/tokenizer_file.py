@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 from pydantic import Field
 
+from robo_rl.config.fingerprint import Fingerprint, versions_of
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import missing_extra
 from robo_rl.core.errors import ConfigError
@@ -44,6 +45,12 @@ class TokenizerFile:
         suffix: str = "\n"
         """Text behind each sentence; SmolVLA and π0 were trained with a line end."""
 
+    @staticmethod
+    def fingerprint(cfg: Config) -> Fingerprint:
+        """Return the fingerprint of the file, and of the package that reads it."""
+        file = tokenizer_path(cfg.file).absolute()
+        return Fingerprint((str(file),), versions_of(["tokenizers"]))
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
         self.tokenizer = read_tokenizer(cfg.file)
@@ -61,6 +68,11 @@ class TokenizerFile:
         return padded(rows, self.cfg.max_tokens, sentences)
 
 
+def tokenizer_path(file: Path) -> Path:
+    """Return the path of a tokenizer that is given by its file or its folder."""
+    return file / FILE if file.is_dir() else file
+
+
 def read_tokenizer(file: Path, where: str = WHERE) -> Any:
     """Return the tokenizer of a file or folder, without its own padding and truncation.
 
@@ -76,7 +88,7 @@ def read_tokenizer(file: Path, where: str = WHERE) -> Any:
         from tokenizers import Tokenizer
     except ModuleNotFoundError as error:
         raise missing_extra(error) or error from error
-    path = file / FILE if file.is_dir() else file
+    path = tokenizer_path(file)
     expected = f"a folder with {FILE}"
     if not path.is_file():
         raise ConfigError("no tokenizer", where=where, expected=expected, found=str(file))

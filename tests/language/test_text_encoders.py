@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_text import SENTENCES, tiny_tokenizer, write_sentence_model
 
+from robo_rl.config.fingerprint import source_digest
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import TOKEN
 from robo_rl.language.byte_text import ByteText
@@ -35,6 +36,20 @@ def test_ids_are_those_of_the_tokenizer_with_its_suffix(folder):
     for sentence, row in zip(SENTENCES, found, strict=True):
         ids = tiny_tokenizer().encode(f"{sentence} red").ids
         assert row.tolist() == ids + [-1] * (6 - len(ids))
+
+
+def test_the_world_of_an_encoder_is_its_files(folder):
+    """A run that resumes, and a cached evaluation, would else read other ids."""
+    tokenizer = TokenizerFile.fingerprint(TokenizerFile.Config(file=folder))
+    model = SentenceModel.fingerprint(SentenceModel.Config(folder=str(folder)))
+    assert [Path(each).name for each in tokenizer.sources] == ["tokenizer.json"]
+    assert set(tokenizer.sources) < set(model.sources)
+    before = [source_digest(each) for each in model.sources]
+    assert [name for name, _ in before] == ["config.json", "model.safetensors", "tokenizer.json"]
+    (folder / "tokenizer.json").write_text("{}")
+    after = [source_digest(each) for each in model.sources]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False]
+    assert "tokenizers" in tokenizer.versions
 
 
 def test_a_sentence_vector_has_unit_length_whatever_its_neighbours(folder):

@@ -101,7 +101,7 @@ METRICS = (
     Metric("value", "value", "Mean value of what follows, or of what the actor does.",
            "sac, td3, iql, cal_ql, offline, ope"),
     Metric("gradient_steps", "1", "Gradient steps of the critic so far.", "sac, td3"),
-    Metric("replay_size", "1", "Rows in the replay buffer.", "sac, td3"),
+    Metric("replay_size", "1", "Decisions in the replay buffer.", "sac, td3"),
     Metric("temperature", "value/nat", "Price of a nat of entropy.", "sac"),
     Metric("out_of_range", "1", "Squared distance of actions beyond their limits, a chunk.",
            "sac, td3"),
