@@ -162,7 +162,9 @@ class Export(Stage):
             if report.gate is not None
         ]
         measured = {
-            f"{report.stage}.{name}": MeasuredValue(**number)
+            f"{report.stage}.{name}": MeasuredValue(
+                **{k: v for k, v in number.items() if k in MeasuredValue.model_fields}
+            )
             for _, report in context.earlier
             for name, number in report.numbers.items()
             if isinstance(number, dict) and "value" in number

@@ -73,5 +73,11 @@ class LoadPolicy(Stage):
 
 
 def _taken_up(gate: Gate | None) -> Gate | None:
-    """Return the gate with its waiver and without a setting to raise, since this stage has none."""
-    return gate and gate.model_copy(update={"setting": None})
+    """Return the gate without a setting to raise, since this stage has none.
+
+    Its text keeps the reason of a waiver, which the experiment gives anew.
+    """
+    if gate is None:
+        return None
+    reason = f"; waived there: {gate.waiver}" if gate.waiver else ""
+    return gate.model_copy(update={"setting": None, "detail": f"{gate.detail}{reason}"})

@@ -97,22 +97,30 @@ class CollectRollouts(Stage):
         with closing(context.experiment.make_env(num_envs)) as env:
             self._check_earlier(earlier, policy, env)
             columns = executed_column(env) if self.cfg.labels == "expert" else {}
-            said = {"record": self.cfg.model_dump()}
+            said, place = {"record": self.cfg.model_dump()}, _place(context)
             store = open_stage_store(context, env, earlier, columns, **said)
             record_waves(
                 store,
                 self.cfg.episodes,
-                lambda wave: fit_to_store(self._wave(env, policy, context.seed, wave), store),
+                lambda wave: fit_to_store(self._wave(env, policy, (*place, wave)), store),
                 after=after,
             )
         by_success = context.experiment.eval.measure == "success"
+        # of episodes that were kept for their return, the share of successes says nothing
+        by_success &= self.cfg.min_return is None
         return _report(store, after, judged_by_success=by_success)
 
     @torch.no_grad()
-    def _wave(self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int) -> Episodes:
-        """Return the first episode of every env, without those below ``min_return``."""
-        seed = derive("record", run_seed, wave)
-        generator = make_generator("record-noise", run_seed, wave)
+    def _wave(self, env: VecEnv, policy: DenoisingPolicy, place: tuple[int, ...]) -> Episodes:
+        """Return the first episode of every env, without those below ``min_return``.
+
+        Args:
+            env: The env.
+            policy: The policy that acts.
+            place: Seed of the run, number of the stage, and the wave, from which streams are drawn.
+        """
+        seed, wave = derive("record", *place), place[-1]
+        generator = make_generator("record-noise", *place)
         by_expert = self.cfg.labels == "expert"
         labels = ExpertLabels(env, make_generator("label", seed)) if by_expert else None
         recorded = RecordedEnv(env, labels)
@@ -158,6 +166,16 @@ class CollectRollouts(Stage):
 
     def _is_good(self, rew: NDArray[Any]) -> bool:
         return self.cfg.min_return is None or float(rew.sum()) >= self.cfg.min_return
+
+
+def _place(context: Context) -> tuple[int, ...]:
+    """Return the seed of the run, and the number of ``record`` stages before, if there are any.
+
+    Further stages of a run begin at other states: the same policy would repeat its episodes.
+    """
+    before = list(context.experiment.stages.values())[: len(context.earlier)]
+    earlier = sum(issubclass(stage.cls, CollectRollouts) for stage in before)
+    return (context.seed, earlier) if earlier else (context.seed,)
 
 
 def _best(episodes: Episodes) -> str:

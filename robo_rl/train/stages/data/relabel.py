@@ -1,8 +1,8 @@
 """Stage ``label``: relabels rewards and ends of the newest dataset with a success classifier.
 
-An episode ends where the newest ``success`` artifact detects success for its number of consecutive
-rows. The first of these rows gets reward 1, and the rows after it are dropped. All other episodes
-fail, get no reward and are truncated.
+An episode ends where the newest ``success`` artifact has detected success for its number of
+consecutive rows. The last of the first such rows gets reward 1, and the rows after it are dropped.
+All other episodes fail, get no reward and are truncated.
 
 Shapes: E episodes, L rows of one.
 """

@@ -21,7 +21,7 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
-from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.stages.data.collect_rollouts import CollectRollouts
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(1,))})
@@ -103,9 +103,13 @@ def record(
     **fields: Any,
 ) -> Report:
     protocol = EvalProtocol.model_validate({"measure": measure})
-    experiment = SimpleNamespace(seed=0, make_env=env, world=dict[str, str], eval=protocol)
     made = (policy.parent, Report("online", artifacts={"policy": policy.name}))
     before = [made] if earlier is None else [earlier, made]
+    kinds = [CollectRollouts if each.stage == "record" else Stage for _, each in before]
+    stages = {str(n): SimpleNamespace(cls=cls) for n, cls in enumerate(kinds)}
+    experiment = SimpleNamespace(
+        seed=0, make_env=env, world=dict[str, str], eval=protocol, stages=stages
+    )
     cfg = CollectRollouts.Config.model_validate({"episodes": 6, "num_envs": NUM_ENVS, **fields})
     return CollectRollouts(cfg).run(Context(cast(Any, experiment), directory, before))
 
@@ -158,6 +162,8 @@ def test_onto_a_dataset_its_episodes_stay_in_front_and_it_stays_as_it_was(
     store = ZarrStore.open(tmp_path / "both" / "data.zarr")
     assert [episode.length for episode in store.episodes] == [2, 3, 4, 5, 2, 2, 3, 4, 5, 2, 3]
     assert store.digest() == ZarrStore.open(tmp_path / "cut" / "data.zarr").digest()
+    starts = store.read(["obs.pos"])["obs.pos"][[0, 2, 5, 9, 14, 16, 18, 21, 25, 30, 32], 0]
+    assert len(set(starts.tolist())) == 11  # the same policy repeats no episode
     assert found.numbers["dataset"] == again.numbers["dataset"] != cut.numbers["dataset"]
     assert found.numbers["return"]["value"] == pytest.approx(
         (0 + 3 + 8 + 15 + 0 + 3) / 6
@@ -205,7 +211,8 @@ def test_onto_recordings_of_a_robot_no_human_intervenes_and_other_arrays_are_ref
 
 
 def test_bad_episodes_make_room_for_others(policy: Path, tmp_path: Path):
-    record(policy, tmp_path, min_return=8.0)
+    found = record(policy, tmp_path, measure="success", min_return=8.0)
+    assert "success" not in found.numbers  # of the kept ones
     store = ZarrStore.open(tmp_path / "data.zarr")
     assert [episode.length for episode in store.episodes] == [4, 5] * 3
     with pytest.raises(DataError, match="best 15"):
