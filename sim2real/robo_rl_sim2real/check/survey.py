@@ -39,6 +39,8 @@ class ArrivalTimes:
 
     def __init__(self) -> None:
         self.stamps_s = list[float]()
+        self.window_s: tuple[float, ...] = ()
+        """Start and end of listening."""
         self.newest: Reading | None = None
 
     def add(self, reading: Reading) -> None:
@@ -54,8 +56,11 @@ class ArrivalTimes:
 
     @property
     def gap_s(self) -> float:
-        """The longest time between two readings."""
-        return float(np.diff(self.stamps_s).max()) if len(self.stamps_s) > 1 else np.inf
+        """The longest time without a reading, also before the first and after the last one."""
+        if len(self.stamps_s) < 2:
+            return np.inf
+        times = [*self.window_s[:1], *self.stamps_s, *self.window_s[1:]]
+        return float(np.diff(times).max())
 
 
 class SurveyResult(NamedTuple):
@@ -143,7 +148,10 @@ def survey(
         for arrivals in heard.values():  # excludes messages during the timing
             arrivals.stamps_s.clear()
         button.poll()
+        began_s = clock.now_s()
         clock.sleep(seconds)
+        for arrivals in heard.values():
+            arrivals.window_s = (began_s, clock.now_s())
         ends, problems = _ends(transport, topics, wiring), transport.problems()
     finally:
         darkroom.close()

@@ -75,6 +75,9 @@ def check_estop(facts: SurveyResult) -> Iterator[CheckResult]:
     elif newest is None and age_s > 0.0:
         remedy = "start what publishes it, or set estop_timeout_s to 0"
         yield failed(topic, f"no message came, one is required every {age_s:g} s", remedy)
+    elif 0.0 < age_s < (gap_s := facts.arrivals[topic].gap_s):
+        text = f"silent for {gap_s:.2f} s, a message is required every {age_s:g} s"
+        yield failed(topic, text, "publish it more often, or raise estop_timeout_s")
     elif ends and newest is None and not amiss:
         text = f"{_names(ends)} publishes, and has not said whether it is pressed"
         yield warning(topic, text, "press and release it, or make that publisher latched")

@@ -64,8 +64,9 @@ def run(
 ) -> None:
     """Run a bundle's policy on a robot, until Ctrl-C.
 
-    Exit status: 0 on success; 2 for an error, or a policy that never started; 137 (128 + 9) if the
-    watchdog or another process killed this process. The watchdog reports the reason.
+    Exit status: 0 on success; 2 for an error, a fault, or a policy that never started; 137
+    (128 + 9) if the watchdog or another process killed this process. The watchdog reports the
+    reason.
     """
     loaded = Bundle.load(bundle)
     over = [f"transport.name={transport}"] if transport else []
@@ -92,6 +93,7 @@ def run(
         view, starter = StatusDisplay(node), RequestSequence(node, wanted)
         freeze_garbage_collector()
         node.run(lambda: starter.poll() or 0.0 < seconds <= node.age_s)
+        ended = node.runtime.state
     bags = [str(bag) for bag in recorder.bags] if recorder else []
     if json_file is not None:
         health = {**node.health._asdict(), "ended": "in order", "recorded": bags}
@@ -100,6 +102,9 @@ def run(
     typer.echo(status_line(node))
     for bag in bags:
         typer.echo(f"recorded: {bag}")
+    if ended is State.FAULTED:
+        reason = node.health.problem or node.health.reason or "no reason"
+        raise DeviceError("the policy ended in a fault", found=reason)
     if starter.wanted:
         never = {"home": "the robot never went to its start", "activate": "the policy never began"}
         raise DeviceError(never[starter.wanted[0]], found=node.health.problem or "no reason")
@@ -162,17 +167,20 @@ class RequestSequence:
 
     def __init__(self, node: Node, wanted: list[str]) -> None:
         self._node, self.wanted, self._since_s = node, wanted, 0.0
-        self._asking, self._made = False, 0
+        self._asking, self._made, self._granted = False, 0, 0
         self._every = max(round(0.5 / node.ticks.dt_s), 1)
 
     def poll(self) -> bool:
         """Advance after a tick; return False, because the sequence never ends a run."""
         node = self._node
-        if node.runtime.state is not State.INACTIVE:
+        # a way home may be over within the period of its request
+        granted = self._asking and node.granted[self.wanted[0]] > self._granted
+        if granted or node.runtime.state is not State.INACTIVE:
             self.wanted, self._since_s = self.wanted[self._asking :], node.age_s
             self._asking = False
         elif self.wanted and self._may and node.record.count % self._every == 0:
             self._asking, self._made = True, self._made + 1
+            self._granted = node.granted[self.wanted[0]]
             node.request(self.wanted[0])
         return False
 

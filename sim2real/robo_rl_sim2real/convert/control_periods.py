@@ -23,7 +23,7 @@ from robo_rl_sim2real.control.events import CommandSource
 from robo_rl_sim2real.convert.bag_reader import BagMessage, BagReader
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.readings import Values
+from robo_rl_sim2real.messages.readings import Values, select_by_name
 from robo_rl_sim2real.recording.topics import SENT, TICK
 
 
@@ -59,7 +59,7 @@ def control_periods(bag: BagReader, wanted: ConversionSpec) -> list[ControlPerio
 
 
 def _recorded(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]:
-    sent = _sent(bag, wanted.contract.act.shape[-1]) if SENT in bag.kinds else {}
+    sent = _sent(bag, _names(wanted)) if SENT in bag.kinds else {}
     last, resumes = None, False
     for came in bag.messages([TICK]):
         at_s = came.reading.stamp_s
@@ -84,13 +84,22 @@ def _recorded(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]
         yield ControlPeriod(number, at_s, sent.get(at_s), counts, human, words)
 
 
-def _sent(bag: BagReader, size: int) -> dict[float, Values]:
-    """Return time → sent command."""
+def _sent(bag: BagReader, names: tuple[str, ...]) -> dict[float, Values]:
+    """Return time → sent command, in the order of names (n,)."""
     found: dict[float, Values] = {}
     for came in bag.messages([SENT]):
-        position = came.reading.fields.get("position", np.zeros(0))
-        found[came.reading.stamp_s] = _checked(bag, came, position, size)
+        at_s = came.reading.stamp_s
+        try:
+            position = select_by_name(came.reading, "position", names, f"'{SENT}'")
+        except SpecError as error:
+            raise DataError(f"{error} at {at_s:.3f} s", where=bag.path) from None
+        found[at_s] = _checked(bag, came, position, len(names))
     return found
+
+
+def _names(wanted: ConversionSpec) -> tuple[str, ...]:
+    """Return the names of the commanded axes."""
+    return tuple(command_spec(wanted.contract, wanted.sources.robot.build()).names)
 
 
 def commands(bag: BagReader, wanted: ConversionSpec) -> list[tuple[float, Values]]:
@@ -102,7 +111,7 @@ def commands(bag: BagReader, wanted: ConversionSpec) -> list[tuple[float, Values
         DataError: A command has other joints or is not finite, or there is none.
     """
     if wanted.is_own_recording:
-        return list(_sent(bag, wanted.contract.act.shape[-1]).items())
+        return list(_sent(bag, _names(wanted)).items())
     found = command_topics_of(wanted)
     for way in found:
         if bag.kinds.get(way.topic, way.kind.value) != way.kind.value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -93,6 +94,8 @@ class Node:
             dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz)
         )
         self._running, self._number, self._said = True, 0, ""
+        self.granted = Counter[str]()
+        """Request → number of times that it was granted."""
         self._estop, self._estop_age_s = settings.estop, settings.estop_timeout_s
         self._estop_poll_periods = round(contract.act.rate_hz) or 1
         self._is_silent = True  # whether the last period had no command
@@ -207,6 +210,7 @@ class Node:
     def _connect(self, settings: DeploySettings) -> None:
         transport, wiring = self.transport, self.wiring
         self._out = CommandPublishers(wiring.command_topics, transport)
+        self._by_velocity = any(way.kind is MsgType.TWIST for way in wiring.command_topics)
         self._state_out = transport.create_publisher(settings.state, MsgType.TEXT, LATCHED)
         self._estop_listener = EmergencyStopListener(
             transport, settings.estop, self._press, self.clock.now_s
@@ -289,6 +293,7 @@ class Node:
                 self.record.count_refusal(problem)
                 self.listeners.on_event("refused", f"{what}: {problem}")
             else:
+                self.granted[what] += 1
                 self.listeners.on_event("request", what)
 
     def _broken(self, error: Exception, number: int, unsent: Command | None) -> TickOutput:
@@ -306,6 +311,10 @@ class Node:
     def _send(self, command: Command | None) -> None:
         motion = self.runtime.parts.safety.limiter.motion  # the motion that ends at the command
         sends = command is not None and not self.dry_run
+        if sends and self._by_velocity and self.guard.has_stood():
+            limiter = self.runtime.parts.safety.limiter
+            limiter.restart(motion.pos)  # the robot stands: its velocity begins anew
+            motion = limiter.motion
         self.guard.report(motion, sending=sends)
         if sends:
             self._out.send(motion)

@@ -17,7 +17,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl.language.base import TextEncoder
-from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
+from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler, MergeMode
 from robo_rl_sim2real.control.commands.contract import CommandSpec, command_spec
 from robo_rl_sim2real.control.commands.limiter import check_computable
 from robo_rl_sim2real.control.commands.publishers import (
@@ -231,11 +231,13 @@ def _calibrations(shown: dict[str, CameraPreprocessor]) -> dict[str, MsgType]:
 
 
 def _check_age(settings: DeploySettings, contract: Contract) -> None:
-    played_s, waits_s = contract.exec_horizon / contract.act.rate_hz, 0.0
+    whole = settings.chunks.merge is not MergeMode.NEWEST  # merged actions rest on older chunks
+    ticks = contract.horizon if whole else contract.exec_horizon
+    played_s, waits_s = ticks / contract.act.rate_hz, 0.0
     if settings.prefix is not None:
         waits_s = settings.prefix.period_s
     if played_s + waits_s > settings.safety.max_chunk_age_s:
-        what = "chunks are played for longer"
+        what = f"chunks are {'merged over' if whole else 'played for'} longer"
         what += ", after images that are prefix.period_s old" if waits_s else ""
         raise ConfigError(
             f"safety.max_chunk_age_s: {what}",

@@ -38,6 +38,10 @@ class MotionGuard(Protocol):
         """Report the next command, or that there is none; every tick, before it is sent."""
         ...
 
+    def has_stood(self) -> bool:
+        """Return whether zero velocities may have been commanded since the last report."""
+        ...
+
     def check(self) -> None:
         """Check that the robot may move.
 
@@ -58,6 +62,10 @@ class Unguarded:
 
     def report(self, motion: Motion, *, sending: bool) -> None:
         """Do nothing, because there is no guard."""
+
+    def has_stood(self) -> bool:
+        """Return False, because nobody else commands."""
+        return False
 
     def check(self) -> None:
         """Allow all motion."""
@@ -103,6 +111,7 @@ class Watchdog:
         require_pidfd()
         self.cfg, self._now_s, joints = cfg, now_s, len(orders.limits["low"])
         self._still = Motion(*np.zeros((3, joints)))
+        self._late_s, self._sent_s = orders.silence_limits.late_s, float("inf")
         file = os.memfd_create("watchdog")
         try:
             os.ftruncate(file, HeartbeatMemory.size(joints))
@@ -120,8 +129,13 @@ class Watchdog:
 
     def report(self, motion: Motion, *, sending: bool) -> None:
         """See ``MotionGuard``."""
-        phase = Phase.SENDING if sending else Phase.SILENT
-        self.block.policy.write(self._now_s(), phase, motion)
+        phase, now_s = Phase.SENDING if sending else Phase.SILENT, self._now_s()
+        self.block.policy.write(now_s, phase, motion)
+        self._sent_s = now_s if sending else float("inf")
+
+    def has_stood(self) -> bool:
+        """See ``MotionGuard``: the watchdog does so while commands are late."""
+        return self._now_s() - self._sent_s > self._late_s
 
     def check(self) -> None:
         """See ``MotionGuard``.

@@ -121,7 +121,9 @@ def stop_robot(
     if beat is None or beat.phase is not Phase.SENDING:
         return ""
     problem, said = "", False
-    for motion in braking_commands(beat, orders.joint_limits, clock, orders.final_hold_s):
+    by_velocity = any(way.kind is MsgType.TWIST for way in orders.command_topics)
+    limits, hold_s = orders.joint_limits, orders.final_hold_s
+    for motion in braking_commands(beat, limits, clock, hold_s, by_velocity=by_velocity):
         try:
             mouth.commands.send(motion)
             if not said:

@@ -45,6 +45,7 @@ class Scene:
         self.shape: tuple[int, int] | None = None
         self.fields: dict[str, Any] = {}
         self.late_s, self.sent = 0.0, list[Reading]()
+        self.quiet_share = 0.0  # of the time that is listened to, at its end
 
     def find(self) -> dict[str, CheckResult]:
         """Subject → what was found; the worst where there are several."""
@@ -81,9 +82,11 @@ class Scene:
         return Clock(lambda: self.now_s, self.sleep)
 
     def sleep(self, seconds: float) -> None:
-        for step in range(round(seconds / STEP_S)):
+        steps = round(seconds / STEP_S)
+        for step in range(steps):
             self.now_s += STEP_S
-            for out, reading in self.mouths if self.every and step % self.every == 0 else ():
+            says = self.every and step % self.every == 0 and step < (1 - self.quiet_share) * steps
+            for out, reading in self.mouths if says else ():
                 out.send(reading())
         self.now_s += self.late_s
 
@@ -184,6 +187,13 @@ FAULTS = [
     (pressed_before, "/estop", Severity.FAILED, "is pressed"),
     (change(fields={"estop_timeout_s": 0.5}), "/estop", Severity.FAILED, "no message came"),
     (change(late_s=0.04), "clock", Severity.WARNING, "wakes at most 40.0 ms late"),
+    (
+        change(estop=False, quiet_share=0.5, fields={"estop_timeout_s": 0.5}),
+        "/estop",
+        Severity.FAILED,
+        "silent for 1.0",
+    ),
+    (change(quiet_share=0.5), JOINTS, Severity.WARNING, "longest gap 1000 ms, above 100 ms"),
     (simulated_time, "/clock", Severity.WARNING, "simulated time"),
     (change(shape=(48, 64)), f"{CAMERA} picture", Severity.FAILED, r"crop: [0, 8, 48, 48]"),
 ]

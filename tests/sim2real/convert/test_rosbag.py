@@ -21,6 +21,8 @@ from robo_rl_sim2real.transport.loopback import Loopback
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
+from robo_rl_sim2real.recording.message_encoder import MessageEncoder
+
 RAMP = 5  # control periods of it, in 0.2 s
 
 
@@ -55,6 +57,23 @@ def test_actions_are_what_was_sent_and_observations_what_came_before(tmp_path: P
     assert rows["truncated"].nonzero()[0].tolist() == [episode.length - 1]
     assert store.schema.meta["bundle"] == flight.bundle.digest
     assert store.verify().ok
+
+
+def test_commands_are_taken_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of a robot that orders its joints in another way."""
+    joints = MessageEncoder._joints
+
+    def backwards(encoder: Any, topic: str, at_s: float, position: np.ndarray) -> Any:
+        names, encoder._names = encoder._names, encoder._names[::-1]
+        try:
+            return joints(encoder, topic, at_s, position[::-1])
+        finally:
+            encoder._names = names
+
+    monkeypatch.setattr(MessageEncoder, "_joints", backwards)
+    sent = sent_of(fly(tmp_path))
+    rows = convert(tmp_path / "recordings", tmp_path / "data.zarr").read()
+    np.testing.assert_array_equal(rows["act"], sent[RAMP:].astype(np.float32))
 
 
 def test_the_same_recording_gives_the_same_dataset(tmp_path: Path):

@@ -32,6 +32,7 @@ from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.recording import topics
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Publisher
 from robo_rl_sim2real.transport.loopback import Loopback
+from robo_rl_sim2real.watchdog.guard import Unguarded
 
 ROBOT = load("robots", "panda")
 HAND = EePoseAxes.of(ROBOT)
@@ -150,6 +151,33 @@ def test_a_node_drives_it(tmp_path: Path, lab: Lab, kind: str):
     assert lab.robot.world.joint_positions()["panda_finger_joint1"] == pytest.approx(0.02, abs=2e-3)
     assert excess(np.stack(sent), node.runtime.parts.safety.limits) < 1e-6
     node.close()
+
+
+def test_after_its_watchdog_said_zero_velocity_it_begins_anew(tmp_path: Path, lab: Lab):
+    node = lab.deploy(tmp_path / "bundle", HOME + ASIDE, "twist")
+    heard = list[Reading]()
+    lab.us.subscribe(lab.topics.ee_twist_command, MsgType.TWIST, heard.append, COMMAND)
+    lab.drive(node, WATCHED)
+    node.request("activate")
+    lab.drive(node, 3)
+    node.guard = stood = Stood()
+    lab.drive(node, 1)
+    stood.stood = False
+    lab.drive(node, 3)
+    speeds = [np.abs(twist.fields["linear"]).max() for twist in heard[-5:]]
+    node.close()
+    assert speeds[0] > 0.1
+    assert speeds[1] == 0.0
+    assert speeds[2] > 0.1
+
+
+class Stood(Unguarded):
+    """A watchdog that has commanded zero velocities."""
+
+    stood = True
+
+    def has_stood(self) -> bool:
+        return self.stood
 
 
 def test_a_node_adds_up_what_a_policy_of_changes_wants(tmp_path: Path):

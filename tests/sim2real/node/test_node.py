@@ -131,6 +131,29 @@ def test_it_goes_to_its_start_and_begins_there_where_both_are_wanted(world: Worl
     assert starter.wanted == []
 
 
+def test_who_is_at_its_start_has_gone_there(world: World):
+    """The way home is over within the period of its request."""
+    starter = RequestSequence(world.node, ["home"])
+    for _ in range(400):
+        world.run(1)
+        starter.poll()
+    assert starter.wanted == []
+    assert world.node.granted["home"] == 1
+
+
+def test_merged_chunks_rest_on_older_ones(tmp_path: Path):
+    """Actions of a whole horizon are merged, so the oldest of them is that old."""
+    bundle = make_bundle(tmp_path / "bundle", ROBOT)
+    contract = bundle.manifest.contract
+    ticks = (contract.exec_horizon, contract.horizon)
+    assert ticks[0] < ticks[1]
+    age_s = 0.5 * sum(ticks) / contract.act.rate_hz
+    fields = {"safety": {"max_chunk_age_s": age_s}}
+    Node(settings(**fields), bundle, Loopback(Bus())).close()
+    with pytest.raises(ConfigError, match=r"safety\.max_chunk_age_s.*merged"):
+        Node(settings(**fields, chunks={"merge": "ensemble"}), bundle, Loopback(Bus()))
+
+
 def test_a_request_that_cannot_be_granted_is_told(world: World):
     for text, problem in (
         ("reset", "cannot reset while inactive"),

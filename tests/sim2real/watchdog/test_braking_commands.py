@@ -83,9 +83,20 @@ def test_a_robot_that_has_stopped_is_told_of_no_speed():
     beat = Heartbeat(1, 100.0, Phase.SENDING, limiter.motion)
     for late, moves in ((0.5, True), (1.5, False)):
         clock = Clock(lambda late=late: 100.0 + late * within.dt_s, lambda s: None)
-        first = next(iter(braking_commands(beat, within, clock, HOLD_S)))
+        first = next(iter(braking_commands(beat, within, clock, HOLD_S, by_velocity=True)))
         np.testing.assert_array_equal(first.pos, beat.motion.pos)
         assert bool(first.vel.any()) is moves
+
+
+@pytest.mark.parametrize("late", [1.1, 1.2, 1.45])
+def test_who_dies_in_its_next_period_is_braked_within_the_limits(late: float):
+    """The command of that period is late, and not yet missed: the robot has not stopped."""
+    moved = 0
+    for ticks in range(1, 40, 3):
+        fault = Fault(limits(), ticks, late * limits().dt_s)
+        moved += fault.moving
+        assert excess(fault.periods(), fault.within) < 1e-6
+    assert moved > 8
 
 
 def test_commands_come_on_the_grid_of_who_left_off():

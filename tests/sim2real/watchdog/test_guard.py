@@ -49,9 +49,13 @@ class Ledger:
 
     def __init__(self, sent: list[Reading]) -> None:
         self.sent, self.told, self.gone = sent, list[tuple[int, Motion, bool]](), False
+        self.stood = False
 
     def report(self, motion: Motion, *, sending: bool) -> None:
         self.told.append((len(self.sent), motion, sending))
+
+    def has_stood(self) -> bool:
+        return self.stood
 
     def check(self) -> None:
         if self.gone:

@@ -39,9 +39,11 @@ class CollapseGuard(Stateful):
 
     The guard groups episodes into cells. ``ScoreDropDetector`` decides whether the score has
     dropped. The best state is the state between two consecutive cells with the highest lower bound
-    of their joint score. It is the initial state at first, and a tie keeps the earlier state. Two
-    further copies are held: the initial state, which checkpoints leave out, and that of the start
-    of the open cell. A non-finite state is rolled back at once.
+    of their joint score; the initial state at first, and a tie keeps the earlier state. Episodes
+    count once all that began with them have ended, so that a state is credited with episodes that
+    began before it, by up to the length of an episode. Two further copies are held: the initial
+    state, which checkpoints leave out, and that of the start of the open cell. A non-finite state
+    is rolled back at once.
 
     Args:
         cfg: See ``Config``.
