@@ -51,7 +51,7 @@ class Limiter:
         """Restart at rest at pos (…, n)."""
         pos = np.asarray(pos, np.float64)
         self.motion = Motion(pos, np.zeros_like(pos), np.zeros_like(pos))
-        self._wanted = self.motion
+        self._wanted, self._target_vel = self.motion, self.motion.vel
 
     @property
     def target(self) -> Array:
@@ -85,7 +85,8 @@ class Limiter:
         self.motion = self.motion.step(
             braking_acc(self.motion.vel, self.motion.acc, self.limits), self.limits.dt_s
         )
-        self._wanted = Motion(self.motion.pos, np.zeros_like(self.motion.vel), self.motion.acc * 0)
+        self._target_vel = np.zeros_like(self.motion.vel)
+        self._wanted = Motion(self.motion.pos, self._target_vel, np.zeros_like(self.motion.acc))
         return self.motion.pos
 
     def _take(self, candidates: Array, reference: Motion) -> Array:
@@ -114,14 +115,19 @@ class Limiter:
         return np.where(ways.safe, np.abs(ways.stop - wanted), np.inf), ways.stop
 
     def _reference(self, target: Array, *, standing: bool) -> Motion:
-        """Return the target's motion; an infeasible motion counts as at rest at the target."""
-        limits, before = self.limits, self._wanted
+        """Return the target's motion; an infeasible motion counts as at rest at the target.
+
+        The target's own velocity is kept, so that only the tick in which it jumps is infeasible.
+        """
+        limits = self.limits
         if standing:
             place = np.clip(target, *self._room())
-            return Motion(place, np.zeros_like(place), np.zeros_like(place))
+            self._target_vel = np.zeros_like(place)
+            return Motion(place, self._target_vel, np.zeros_like(place))
         target = np.clip(target, limits.low, limits.high)
-        vel = (target - before.pos) / limits.dt_s
-        acc = (vel - before.vel) / limits.dt_s
+        vel = (target - self._wanted.pos) / limits.dt_s
+        acc = (vel - self._target_vel) / limits.dt_s
+        self._target_vel = vel
         real = (np.abs(vel) <= limits.velocity) & (np.abs(acc) <= limits.acceleration)
         return Motion(target, np.where(real, vel, 0.0), np.where(real, acc, 0.0))
 

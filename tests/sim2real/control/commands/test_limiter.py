@@ -44,6 +44,19 @@ def test_what_moves_within_the_limits_is_met_exactly():
     np.testing.assert_allclose(commands, path, atol=1e-12)
 
 
+def test_a_target_that_sets_off_too_fast_is_caught_up_with():
+    """Its speed is within the limits; only its first step is a jump."""
+    within = limits(0.05, 3000.0)
+    speed = 0.8 * within.velocity
+    assert (speed > within.acceleration * within.dt_s).all()
+    path = np.arange(1, 23)[:, None] * speed * within.dt_s - 1.0
+    limiter = Limiter(within, path[0] - speed * within.dt_s)
+    behind = path - np.stack([limiter.step(target) for target in path])
+    assert (behind[0] > 0.01).all()
+    assert np.abs(behind[-1]).max() < 1e-3
+    assert behind.min() > -0.1 * (speed * within.dt_s).max()
+
+
 @pytest.mark.parametrize(
     ("dt_s", "jerk"), [(0.02, 100.0), (0.05, 300.0), (0.05, 3000.0), (0.1, 3000.0)]
 )
