@@ -16,6 +16,7 @@ from robo_rl.distributed import process_group as ranks
 PROGRAM = Path(__file__).parent / "ranks_course.py"
 
 
+@pytest.mark.slow
 def test_three_processes_exchange_what_they_should():
     done = subprocess.run(
         [sys.executable, PROGRAM],

@@ -81,6 +81,7 @@ def test_a_value_is_carried_along_chunks_of_different_lengths():
     assert from_the_start(limit=14, value=-0.6) == pytest.approx(0.0, abs=0.04)
 
 
+@pytest.mark.slow
 def test_what_would_come_behind_the_time_limit_is_not_counted():
     """Five steps lead to the end, and there are but four: going on behind the cut would give γ⁴."""
     assert from_the_start(limit=4, value=0.6) == pytest.approx(0.0, abs=0.04)

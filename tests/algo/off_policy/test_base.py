@@ -24,7 +24,7 @@ CASES = [
     (Sac, "gaussian", {"sampler": NARROW}),
     pytest.param(Td3, "gaussian", {}, marks=pytest.mark.slow),
     pytest.param(Sac, "flow", {"finetune_steps": 1}, marks=pytest.mark.slow),
-    (Td3, "flow", {"finetune_steps": 1}),
+    pytest.param(Td3, "flow", {"finetune_steps": 1}, marks=pytest.mark.slow),
 ]
 IDS = ["sac", "td3", "sac of a flow", "td3 of a flow"]
 

@@ -39,6 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
+@pytest.mark.slow
 def test_what_a_stage_leaves_is_not_evaluated_again_by_the_next(tmp_path: Path, asked: list[str]):
     """The clone, the fine-tuned and the student: three; before RL and the teacher are known."""
     found = run(tmp_path)

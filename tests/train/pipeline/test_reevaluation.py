@@ -56,6 +56,7 @@ def without_looks(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_more_episodes_evaluate_again_and_train_nothing(road: Any, tmp_path: Path):
     shutil.copytree(road.out, tmp_path / "runs")
     directory = tmp_path / "runs" / "tiny"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from small_runs import EXPERIMENT, Runner, write_experiment
 
@@ -12,6 +13,7 @@ from robo_rl.train.evaluation.evaluate import EvalResult, Measure
 from robo_rl.train.stages.export import good_episodes
 
 
+@pytest.mark.slow
 def test_every_gate_of_a_road_judges_returns(runner: Runner, tmp_path: Path):
     protocol = {**EXPERIMENT["eval"], "measure": "return"}
     config = write_experiment(tmp_path, eval=protocol)

@@ -87,6 +87,7 @@ def test_data_in_which_no_action_is_better_are_refused_before_anything_is_learnt
     assert not (tmp_path / "runs" / "tiny" / "02-offline" / "critics").exists()
 
 
+@pytest.mark.slow
 def test_the_gate_asks_every_estimator_and_says_what_each_of_them_says(
     runner: Runner, tmp_path: Path
 ):
