@@ -37,7 +37,7 @@ from robo_rl.env.mujoco.sim_env import SimEnv
 WORLDS, STEPS = 4, 100
 TOUCHED_M = 1e-4
 
-SCENES = ["lift_cube", "push_t", "reach"]
+SCENES = ["lift_cube", pytest.param("push_t", marks=pytest.mark.slow), "reach"]
 BACKENDS = {"c": {"name": "mujoco_cpu"}, "warp": {"name": "mujoco_warp", "device": "cpu"}}
 
 # Open loop. The last bit of 3 rad is 2.4e-7. What begins exactly on the table stands above it for

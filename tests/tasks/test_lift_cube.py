@@ -49,6 +49,7 @@ def test_expert_succeeds_without_noise(name, least):
     assert demonstrate(_from_config(name), 50, noise=0.0).float().mean() >= least
 
 
+@pytest.mark.slow
 def test_noise_makes_the_expert_fail():
     task = LiftCube(LiftCubeConfig())
     some, most = (demonstrate(task, 40, noise=noise).float().mean() for noise in (0.5, 1.0))

@@ -47,6 +47,7 @@ def test_an_advantage_is_raised_of_some_rows_alone_and_never_lowered():
     assert floor_advantage(torch.tensor([-2.0, 3.0, -2.0]), rows, 1.0).tolist() == [1.0, 3.0, -2.0]
 
 
+@pytest.mark.slow
 def test_what_a_human_did_is_cloned_whatever_critics_think_of_it():
     """A human did what does not pay in two of five of those decisions, and nothing else."""
     policy, critics, logged = judged_world()

@@ -62,6 +62,7 @@ def test_conforms(hopper):
     check_vec_env(lambda num_envs: hopper(num_envs, max_episode_steps=30))
 
 
+@pytest.mark.slow
 def test_images_are_those_of_one_renderer(hopper, opengl, tmp_path):
     env = hopper()
     env.reset(3)

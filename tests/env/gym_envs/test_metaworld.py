@@ -177,6 +177,7 @@ def test_every_task_works_by_its_name(make):
         env.close()
 
 
+@pytest.mark.slow
 @installed
 def test_the_experts_noise_is_added_to_the_limited_action(make):
     env = make("push-v3", 64, workers=1)

@@ -55,6 +55,7 @@ def test_without_a_stage_that_makes_them_there_is_nothing_to_inherit(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_critics_of_other_sizes_are_refused(runner: Runner, tmp_path: Path):
     ended = run(runner, tmp_path, critic={"members": 3})
     assert ended.status == 2
