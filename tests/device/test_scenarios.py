@@ -17,7 +17,9 @@ SCENARIOS = import_module("_device_scenarios").SCENARIOS
 SLOW = {
     *("ppo graphs", "ppo graphs bf16"),  # ``test_cuda_graphs`` holds the same
     *("ppo joint", "ppo last steps"),  # "ppo averages" and "ppo per_step" do the same and more
-    "td3 flow",  # as "td3 c51"
+    *("td3 flow", "sac flow"),  # as "td3 c51" and "sac gaussian"
+    "ppo single_step",  # as "ppo per_step"
+    "sight resnet18",  # as "sight conv"
 }
 TOLERANCE, TOLERANCE_BF16 = 2e-5, 2e-3
 
