@@ -102,12 +102,18 @@ def run(
     typer.echo(status_line(node))
     for bag in bags:
         typer.echo(f"recorded: {bag}")
+    _check_end(node, ended, starter.wanted)
+
+
+def _check_end(node: Node, ended: State, unmet: list[str]) -> None:
+    """Refuse a run that ended in a fault, or whose requests were never granted."""
+    health = node.health
     if ended is State.FAULTED:
-        reason = node.health.problem or node.health.reason or "no reason"
+        reason = health.problem or health.reason or "no reason"
         raise DeviceError("the policy ended in a fault", found=reason)
-    if starter.wanted:
+    if unmet:
         never = {"home": "the robot never went to its start", "activate": "the policy never began"}
-        raise DeviceError(never[starter.wanted[0]], found=node.health.problem or "no reason")
+        raise DeviceError(never[unmet[0]], found=health.problem or "no reason")
 
 
 def _estate(
@@ -174,13 +180,13 @@ class RequestSequence:
         """Advance after a tick; return False, because the sequence never ends a run."""
         node = self._node
         # a way home may be over within the period of its request
-        granted = self._asking and node.granted[self.wanted[0]] > self._granted
+        granted = self._asking and node.requests.granted[self.wanted[0]] > self._granted
         if granted or node.runtime.state is not State.INACTIVE:
             self.wanted, self._since_s = self.wanted[self._asking :], node.age_s
             self._asking = False
         elif self.wanted and self._may and node.record.count % self._every == 0:
             self._asking, self._made = True, self._made + 1
-            self._granted = node.granted[self.wanted[0]]
+            self._granted = node.requests.granted[self.wanted[0]]
             node.request(self.wanted[0])
         return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -94,8 +93,6 @@ class Node:
             dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz)
         )
         self._running, self._number, self._said = True, 0, ""
-        self.granted = Counter[str]()
-        """Request → number of times that it was granted."""
         self._estop, self._estop_age_s = settings.estop, settings.estop_timeout_s
         self._estop_poll_periods = round(contract.act.rate_hz) or 1
         self._is_silent = True  # whether the last period had no command
@@ -293,7 +290,6 @@ class Node:
                 self.record.count_refusal(problem)
                 self.listeners.on_event("refused", f"{what}: {problem}")
             else:
-                self.granted[what] += 1
                 self.listeners.on_event("request", what)
 
     def _broken(self, error: Exception, number: int, unsent: Command | None) -> TickOutput:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from robo_rl.core.errors import RoboRlError
@@ -30,6 +31,8 @@ class Requests:
     def __init__(self, grants: Mapping[str, Grant], stops: Callable[[], int] = lambda: 0) -> None:
         self.open, self.made, self._stops = True, 0, stops
         self._grants, self._waiting = dict(grants), queue.SimpleQueue[_Request]()
+        self.granted = Counter[str]()
+        """Request → number of times that it was granted."""
 
     def register(self, what: str, grant: Grant) -> None:
         """Add a request."""
@@ -66,6 +69,7 @@ class Requests:
                 request.answer.put(ServiceResponse(False, f"{type(error).__name__}: {error}"))
                 raise
             request.answer.put(ServiceResponse(not problem, problem or f"granted: {request.what}"))
+            self.granted[request.what] += not problem
             if self.open:
                 yield request.what, problem
 

@@ -138,7 +138,7 @@ def test_who_is_at_its_start_has_gone_there(world: World):
         world.run(1)
         starter.poll()
     assert starter.wanted == []
-    assert world.node.granted["home"] == 1
+    assert world.node.requests.granted["home"] == 1
 
 
 def test_merged_chunks_rest_on_older_ones(tmp_path: Path):
