@@ -17,7 +17,7 @@ from robo_rl.export.parity import inpaint_parity, numeric_parity
     ("sampler", "net"),
     [
         pytest.param("gaussian", "mlp", marks=pytest.mark.slow),
-        ("ddim", "mlp"),
+        pytest.param("ddim", "mlp", marks=pytest.mark.slow),
         ("categorical", "mlp"),
         pytest.param("flow_noise", "mlp", marks=pytest.mark.slow),
         pytest.param("flow_sde", "unet1d", marks=pytest.mark.slow),

@@ -108,9 +108,9 @@ _RARELY = [pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 1), (3, 
 @pytest.mark.parametrize(("runs", "tasks"), [(10, 1), *_RARELY])
 def test_an_interquartile_mean_is_covered(runs: int, tasks: int):
     rng = np.random.default_rng(runs * tasks)
-    drawn = rng.normal(size=(300, runs, tasks))
+    drawn = rng.normal(size=(150, runs, tasks))
     found = [spread_interval(each, iqm, reps=200) for each in drawn]
-    assert covered(found, 0.0) >= 0.95 - 3.1 * math.sqrt(0.95 * 0.05 / 300)
+    assert covered(found, 0.0) >= 0.95 - 3.1 * math.sqrt(0.95 * 0.05 / 150)
     plain = [stratified_bootstrap(each, iqm, reps=200) for each in drawn]
     assert covered(plain, 0.0) < covered(found, 0.0)
 

@@ -24,11 +24,11 @@ STEPS = 6
 @pytest.mark.parametrize(
     ("task", "actions"),
     [
-        ("coloured_table", "pose_delta"),
-        ("lift_cube", "joints"),
+        pytest.param("coloured_table", "pose_delta", marks=pytest.mark.slow),
+        pytest.param("lift_cube", "joints", marks=pytest.mark.slow),
         ("lift_cube", "pose"),
         ("push_t", "joints_delta"),
-        ("reach", "pose_delta"),
+        pytest.param("reach", "pose_delta", marks=pytest.mark.slow),
     ],
 )
 def test_an_expert_demonstrates_with_physics_on_a_gpu(

@@ -21,8 +21,16 @@ NETS = {
 }
 
 
-@pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(
+    ("sampler", "net"),
+    [
+        pytest.param(
+            sampler, net, marks=[pytest.mark.slow] * (net == "unet1d" and sampler != "ddpm")
+        )
+        for sampler in SAMPLERS
+        for net in NETS
+    ],
+)
 def test_our_families_conform(sampler, net):
     def make():
         return make_policy(sampler, 4, net=NETS[net], obs_horizon=2).float()

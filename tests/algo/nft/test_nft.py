@@ -177,7 +177,11 @@ def clone(policy, steps: int = 150) -> None:
 
 @pytest.mark.parametrize(
     ("sampler", "fields", "credit"),
-    [("flow_noise", ODE, "gae"), ("flow_noise", VEL, "monte_carlo"), ("ddim", {}, "monte_carlo")],
+    [
+        ("flow_noise", ODE, "gae"),
+        pytest.param("flow_noise", VEL, "monte_carlo", marks=pytest.mark.slow),
+        pytest.param("ddim", {}, "monte_carlo", marks=pytest.mark.slow),
+    ],
 )
 def test_a_bandit_is_learnt_without_any_likelihood(sampler, fields, credit, generator):
     policy = matching(sampler, fields).float()

@@ -25,10 +25,10 @@ VEL = {"prediction_type": "vel"}
 OFFSET = {"sampler": {"name": "flow_noise", "chunk_correlation": 1.0}, "finetune_steps": 2}
 NOISE_CONDITIONED = {"ratio": "noise_conditioned"}
 CASES = [
-    ("gaussian", "joint", {}),
+    pytest.param("gaussian", "joint", {}, marks=pytest.mark.slow),
     pytest.param("ddpm", "per_step", {}, marks=pytest.mark.slow),
     pytest.param("ddim", "joint", {}, marks=pytest.mark.slow),
-    ("flow_sde", "single_step", {}),
+    pytest.param("flow_sde", "single_step", {}, marks=pytest.mark.slow),
     # Its last step has no density: an action prediction would drift.
     pytest.param("flow_cps", "per_step", VEL, marks=pytest.mark.slow),
     pytest.param("flow_noise", "joint", {}, marks=pytest.mark.slow),

@@ -97,6 +97,7 @@ def test_a_chunk_shows_its_last_frame_and_that_of_an_end(hopper):
     assert ends > 0
 
 
+@pytest.mark.slow
 def test_a_history_of_two_frames_is_that_of_steps(hopper):
     chunked = ChunkEnv(hopper(), obs_horizon=2, exec_horizon=3, gamma=1.0)
     single = ChunkEnv(hopper(), obs_horizon=2, exec_horizon=1, gamma=1.0)

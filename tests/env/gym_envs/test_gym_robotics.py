@@ -94,6 +94,7 @@ def test_success_is_a_block_at_its_goal_pays_once_and_ends_the_episode(make):
     assert stacked(steps, "terminated").any(0).all()
 
 
+@pytest.mark.slow
 @installed
 def test_an_episode_may_go_on_after_success(make):
     env = make(terminate_on_success=False)

@@ -125,6 +125,7 @@ def test_success_pays_once_and_ends_the_episode(make):
         assert not step.truncated.any()
 
 
+@pytest.mark.slow
 @installed
 def test_success_may_leave_the_episode_go_on(make):
     env = make("reach-v3", terminate_on_success=False, max_episode_steps=70)
@@ -239,6 +240,7 @@ def test_importing_the_env_imports_neither_meta_world_nor_gymnasium():
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.slow
 @installed
 def test_cameras_come_with_what_the_robot_measures(make, opengl):
     camera = {"name": "corner", "width": 36, "height": 36}

@@ -61,6 +61,7 @@ def test_a_stopped_worker_is_replaced(make):
     assert gone(stopped)
 
 
+@pytest.mark.slow
 def test_a_sleeping_env_is_replaced_and_its_late_answer_is_never_seen(make):
     env = make(step_timeout_s=2.0)
     before = env.reset(0)

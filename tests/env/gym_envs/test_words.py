@@ -31,13 +31,23 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("key", "value"), [(key, value) for key in BAD for value in BAD[key]])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(key, value, marks=[pytest.mark.slow] * (index > 0))
+        for key, values in BAD.items()
+        for index, value in enumerate(values)
+    ],
+)
 def test_a_label_that_is_no_boolean_is_refused(stepped, key, value):
     with pytest.raises(SpecError, match=f"env 0, step: .*{key}.* is no boolean; expected True or"):
         stepped(**{key: value})
 
 
-@pytest.mark.parametrize("yes", [True, np.True_, 1, 1.0, np.float32(1)])
+_RARELY = [pytest.param(yes, marks=pytest.mark.slow) for yes in (np.True_, 1, 1.0)]
+
+
+@pytest.mark.parametrize("yes", [True, *_RARELY, np.float32(1)])
 def test_a_boolean_or_exactly_one_is_a_success(stepped, yes):
     assert stepped(success=yes).success.tolist() == [True]
     assert stepped(is_success=yes).success.tolist() == [True]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import torch
 from small_cameras import ITEMS, LIGHTS, SCENE, SHAKY, SeenTask, differ, same, still
 
@@ -90,6 +91,7 @@ def test_a_goal_stands_where_it_is(seen):
     assert torch.corrcoef(torch.stack([middle, mark]))[0, 1] > 0.99
 
 
+@pytest.mark.slow
 def test_pictures_have_a_history(seen):
     env = ChunkEnv(seen(2), obs_horizon=2, exec_horizon=3, gamma=1.0)
     env.reset(0)

@@ -30,7 +30,7 @@ def acts(num: int, steps: int = STEPS) -> torch.Tensor:
     return torch.linspace(-1.0, 1.0, num)[:, None, None].expand(-1, steps, 1).clone()
 
 
-@pytest.mark.parametrize("frames", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("frames", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3])
 def test_the_last_frames_before_a_decision_and_before_an_end_are_right(seen, frames):
     """Two envs of five end within the sequence; what is read of each is as if all were drawn."""
     one, whole = seen(5, steps=50, end_m=0.2), seen(5, steps=50, end_m=0.2)

@@ -39,10 +39,12 @@ def small_policy(name: str):
     return component("policies").make(fields).build(OBS, ACT, Normalizer.identity(OBS, ACT))
 
 
-FAST = [pytest.param(name, marks=[pytest.mark.slow] * (name == "resnet18")) for name in SMALL]
+FAST = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in ("resnet18", "vit"))) for name in SMALL
+]
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", FAST)
 def test_a_policy_with_it_conforms(name):
     check_policy(lambda: small_policy(name), "flow")
 

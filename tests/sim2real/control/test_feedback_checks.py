@@ -32,7 +32,7 @@ def say(bench: Bench, pos: np.ndarray) -> None:
     bench.inbox.put(TOPIC, reading)
 
 
-@pytest.mark.parametrize("lag", [0.3, 1.0])
+@pytest.mark.parametrize("lag", [pytest.param(0.3, marks=pytest.mark.slow), 1.0])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_60_ms_of_a_wrong_reading_move_commands_no_farther_than_where_braking_ends(wrong, lag):
     for begin in range(55, 75, 4):

@@ -172,6 +172,7 @@ def test_one_that_is_only_late_is_left_alone_and_goes_on(deployment: Deployment)
     np.testing.assert_allclose(sent[late + 1][1], sent[late][1], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_one_that_ends_in_order_ends_its_watchdog_which_is_light_and_has_a_session_of_its_own(
     deployment: Deployment,
 ):

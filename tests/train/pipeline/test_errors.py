@@ -168,7 +168,7 @@ def test_a_damaged_report(again, out: Path, content: str):
 @pytest.mark.parametrize(
     "file",
     [
-        "config.yaml",
+        pytest.param("config.yaml", marks=pytest.mark.slow),
         pytest.param("00-collect/data.zarr/zarr.json", marks=pytest.mark.slow),
         pytest.param("01-bc/ckpt/000020/tensors.safetensors", marks=pytest.mark.slow),
         "02-online/ckpt/000002/tensors.safetensors",

@@ -29,7 +29,7 @@ def wait(directory: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_killed_run_ends_as_an_undisturbed_one(
     runner: Runner, road: Any, tmp_path: Path, kills: int
 ):

@@ -182,6 +182,7 @@ def test_starts_of_episodes_are_within_the_ranges_that_include_them(tmp_path: Pa
     assert 0.9 < other.abs().max() < 2.0  # 64 others lie hardly beyond these
 
 
+@pytest.mark.slow
 def test_a_clone_in_bfloat16_is_nearly_that_in_float32(tmp_path: Path):
     def loss(precision: str) -> float:
         bc = {"steps": 20, "batch": 64, "precision": precision}

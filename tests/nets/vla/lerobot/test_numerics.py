@@ -8,7 +8,8 @@ from small_vla import KINDS, euler, tiny_vla
 
 from robo_rl.nets.vla.layers import KeyValue
 
-TOLERANCE = 1e-4
+ROUNDING = {"rtol": 1e-5, "atol": 5e-4}
+"""Between processors with other vector instructions."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -17,8 +18,8 @@ def test_losses_and_chunks_are_those_of_lerobot(kind: str):
     vla = tiny_vla(kind)
     prefix, (x, target) = vla.prefix(), vla.noisy
     errors = (target - vla.velocity(x, vla.case["time"], prefix)).square()
-    torch.testing.assert_close(errors, vla.case["squared_errors"], rtol=0.0, atol=TOLERANCE)
-    torch.testing.assert_close(euler(vla, prefix), vla.case["chunk"], rtol=0.0, atol=TOLERANCE)
+    torch.testing.assert_close(errors, vla.case["squared_errors"], **ROUNDING)
+    torch.testing.assert_close(euler(vla, prefix), vla.case["chunk"], **ROUNDING)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -114,6 +114,7 @@ def test_a_killed_process_ends_the_run_in_a_line_and_any_number_resumes_it(
     assert_alike(numbers(whole), numbers(cloned))
 
 
+@pytest.mark.slow
 def test_groups_of_two_processes_go_on_with_one(runner: Runner, road, cloned: Path):
     """Blocks of whole episodes differ in length, so that a process has one part at most."""
     change = ("stages.online.updates=6", "stages.online.algo.group_size=2")
@@ -142,8 +143,11 @@ def test_a_run_of_one_goes_on_with_two(runner: Runner, road, cloned: Path):
     "algo",
     [
         ("stages.online.algo.name=nft",),
-        ("stages.online.algo.group_size=2",),
-        ("stages.online.algo.ratio=cfm", "stages.online.algo.advantage=monte_carlo"),
+        pytest.param(("stages.online.algo.group_size=2",), marks=pytest.mark.slow),
+        pytest.param(
+            ("stages.online.algo.ratio=cfm", "stages.online.algo.advantage=monte_carlo"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["nft", "groups", "cfm"],
 )

@@ -66,7 +66,7 @@ def unmarked(store: ZarrStore) -> list[dict[str, Any]]:
     return [relabel(store.read(None, [each]), each, None) for each in store.episodes]
 
 
-@pytest.mark.parametrize("hold", [1, 2])
+@pytest.mark.parametrize("hold", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_rewards_that_are_a_function_of_what_is_seen_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: int
 ):
