@@ -44,8 +44,8 @@ def train(
     ("sampler", "precision"),
     [
         ("gaussian", Precision.FP32),
-        ("ddim", Precision.FP32),
-        ("flow_noise", Precision.FP32),
+        pytest.param("ddim", Precision.FP32, marks=pytest.mark.slow),
+        pytest.param("flow_noise", Precision.FP32, marks=pytest.mark.slow),
         ("flow_noise", Precision.BF16),
     ],
 )

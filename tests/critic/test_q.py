@@ -95,7 +95,10 @@ def test_its_loss_trains_every_member_as_if_it_were_alone():
     torch.testing.assert_close(together[1], alone[1])
 
 
-@pytest.mark.parametrize("kind", ["mse", "huber", "hl_gauss", "two_hot"])
+@pytest.mark.parametrize(
+    "kind",
+    ["mse", "hl_gauss", *(pytest.param(n, marks=pytest.mark.slow) for n in ("huber", "two_hot"))],
+)
 def test_temporal_differences_find_the_values_of_a_chain(kind, generator):
     """Three states in a row; right moves on, and from the last one ends with reward 1; left stays.
 

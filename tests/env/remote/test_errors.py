@@ -67,7 +67,10 @@ def test_a_python_that_is_too_old_is_an_error(tmp_path: Path):
         remote("point_mass", python=python)
 
 
-@pytest.mark.parametrize("adapter", ["robosuite", "isaaclab", "mjlab"])
+@pytest.mark.parametrize(
+    "adapter",
+    ["robosuite", *(pytest.param(n, marks=pytest.mark.slow) for n in ("isaaclab", "mjlab"))],
+)
 def test_an_interpreter_without_the_simulator_is_an_error(adapter: str):
     if find_spec(adapter):
         pytest.skip(f"{adapter} is installed beside us")

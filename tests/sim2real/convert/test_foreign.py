@@ -239,7 +239,9 @@ def test_a_recording_that_was_cut_off_is_told_how_to_mend_it(tmp_path: Path, sha
         convert(bag, tmp_path / "data.zarr")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.slow] * (n > 6)) for n in range(20)]
+)
 def test_whatever_bytes_are_changed_it_is_the_same_data_or_one_error(tmp_path: Path, seed: int):
     bag, rng = recorded(tmp_path), np.random.default_rng(seed)
     whole = convert(bag, tmp_path / "whole").read()

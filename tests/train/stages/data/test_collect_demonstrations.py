@@ -180,8 +180,17 @@ def test_a_world_that_is_lost_later_ends_its_episode_before_that(tmp_path: Path)
     assert not rows["terminated"].any()
 
 
-@pytest.mark.parametrize("lost", [{}, {1: 0}, {3: 0}])
-@pytest.mark.parametrize("first", [1, 3, 4, 7])
+_FAST = [(1, {}), (4, {1: 0}), (7, {3: 0})]
+
+
+@pytest.mark.parametrize(
+    ("first", "lost"),
+    [
+        pytest.param(first, lost, marks=[pytest.mark.slow] * ((first, lost) not in _FAST))
+        for first in (1, 3, 4, 7)
+        for lost in ({}, {1: 0}, {3: 0})
+    ],
+)
 def test_what_is_missing_is_what_would_have_followed(tmp_path: Path, first: int, lost: Any):
     whole = collect(tmp_path / "whole", 9, lost)
     collect(tmp_path / "parts", first, lost) if first >= NUM_ENVS else _cut(tmp_path, first, lost)
