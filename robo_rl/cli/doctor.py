@@ -142,10 +142,12 @@ def _ffmpeg() -> Iterator[MachineCheck]:
 
 
 def _machine() -> Iterator[MachineCheck]:
+    from robo_rl.config.provenance import machine_info
+
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     free = shutil.disk_usage(".").free / 2**30
-    yield MachineCheck("ok", f"{cores} cores")
+    yield MachineCheck("ok", f"{cores} cores, {machine_info()['processor']}")
     low = "" if memory >= 4 else "use fewer envs (stages.online.num_envs, eval.num_envs)"
     yield MachineCheck("note" if low else "ok", f"{memory:.1f} GiB of memory", low)
     full = "" if free >= 2 else "free some space, or choose another folder with --out"

@@ -29,6 +29,8 @@ PACKAGES = (
 )
 CODE = ("robo_rl", "tasks", "robots", "sim2real", "configs")
 """Folders of a checkout that affect results."""
+VECTOR_FLAGS = {"AVX-512": "avx512f", "AVX2": "avx2"}
+"""Vector instructions → flag in ``/proc/cpuinfo``, the widest first."""
 
 
 def versions() -> dict[str, str]:
@@ -72,9 +74,25 @@ def _git(root: Path, *command: str) -> str:
 
 def machine_info() -> dict[str, str | int]:
     """Return processor, number of cores and system."""
+    info = Path("/proc/cpuinfo")
+    about = info.read_text(errors="replace") if info.is_file() else ""
     return {
         "system": f"{platform.system()} {platform.release()}",
-        "processor": platform.machine(),
+        "processor": describe_processor(about, platform.machine()),
         "cores": os.cpu_count() or 1,
         "byteorder": sys.byteorder,
     }
+
+
+def describe_processor(cpuinfo: str, architecture: str) -> str:
+    """Return architecture, model and widest vector instructions: speed and rounding depend on them.
+
+    Args:
+        cpuinfo: Text of Linux's ``/proc/cpuinfo``; empty elsewhere.
+        architecture: Such as ``x86_64``.
+    """
+    lines = (line.partition(":") for line in cpuinfo.splitlines())
+    fields = {name.strip(): value.strip() for name, _, value in lines}
+    flags = fields.get("flags", "").split()
+    vectors = [name for name, flag in VECTOR_FLAGS.items() if flag in flags]
+    return ", ".join(filter(None, [architecture, fields.get("model name"), *vectors[:1]]))

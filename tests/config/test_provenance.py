@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from pathlib import Path
 
-from robo_rl.config.provenance import git_commit, versions
+import pytest
+
+from robo_rl.config.provenance import describe_processor, git_commit, machine_info, versions
 
 
 def git(root: Path, *command: str) -> str:
@@ -38,3 +41,24 @@ def test_versions_name_what_is_installed():
     found = versions()
     assert {"python", "torch", "mujoco"} <= found.keys()
     assert found["robo-rl"].split("+")[0].count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "found"),
+    [
+        (
+            "model name\t: Xeon @ 2.60GHz\nflags\t\t: fpu avx2 avx512f\n",
+            "x, Xeon @ 2.60GHz, AVX-512",
+        ),
+        ("model name\t: EPYC\nflags\t\t: fpu avx avx2\n", "x, EPYC, AVX2"),
+        ("model name\t: Atom\nflags\t\t: fpu\n", "x, Atom"),
+        ("BogoMIPS\t: 50.00\nFeatures\t: fp asimd\n", "x"),
+        ("", "x"),
+    ],
+)
+def test_a_processor_is_told_from_another_of_its_architecture(cpuinfo: str, found: str):
+    assert describe_processor(cpuinfo, "x") == found
+
+
+def test_a_machine_names_its_processor():
+    assert str(machine_info()["processor"]).startswith(platform.machine())
