@@ -36,10 +36,10 @@ def run(
 
 
 def _warn(experiment: Experiment) -> None:
-    """Print a warning for gates that are unlikely to pass."""
-    from robo_rl.train.pipeline.power_warnings import emit_power_warnings
+    """Print warnings of gates that are unlikely to pass, and of slow settings."""
+    from robo_rl.train.pipeline.run_warnings import emit_run_warnings
 
-    emit_power_warnings(experiment, experiment.stages)
+    emit_run_warnings(experiment, experiment.stages)
 
 
 def _model():

@@ -19,7 +19,6 @@ from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
 from robo_rl.train.pipeline.config_diff import changed_settings
 from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
-from robo_rl.train.pipeline.power_warnings import emit_power_warnings
 from robo_rl.train.pipeline.processes.multi_process import assist, lead, skip
 from robo_rl.train.pipeline.processes.sessions import FILE as STARTS
 from robo_rl.train.pipeline.processes.sessions import record_session
@@ -32,6 +31,7 @@ from robo_rl.train.pipeline.reevaluation import (
     reevaluate_stage,
     write_mark,
 )
+from robo_rl.train.pipeline.run_warnings import emit_run_warnings
 from robo_rl.train.pipeline.sight_preflight import check_sight
 from robo_rl.train.pipeline.stage import (
     REPORT,
@@ -95,7 +95,7 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
     places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
     with _writing(directory):
         ahead = [label for label in labels if Report.read(places[label]) is None]
-        emit_power_warnings(experiment, ahead)
+        emit_run_warnings(experiment, ahead)
         check_sight(experiment, {label: places[label] for label in ahead})
     with _writing(directory), _alone(directory):
         _begin(directory, experiment, labels)

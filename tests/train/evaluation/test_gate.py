@@ -29,7 +29,7 @@ from robo_rl.train.evaluation.gate import (
 )
 from robo_rl.train.ope.ope_evaluator import OpeResult
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.power_warnings import emit_power_warnings, find_power_warnings
+from robo_rl.train.pipeline.run_warnings import emit_run_warnings, find_power_warnings
 from robo_rl.train.pipeline.stage import Report
 from robo_rl.train.stages.success_classifier import rates_answer
 
@@ -209,10 +209,10 @@ def test_a_gate_that_has_enough_episodes_or_of_which_nothing_is_known_is_not_nam
         "stages.distill"
     ]
     with pytest.warns(Notice, match="cannot pass"):
-        emit_power_warnings(experiment, ["distill"])
+        emit_run_warnings(experiment, ["distill"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        emit_power_warnings(experiment, ["collect", "bc", "online"])
+        emit_run_warnings(experiment, ["collect", "bc", "online"])
 
 
 def test_config_warns_beside_the_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,0 +1,70 @@
+"""Warns before a run about gates that are unlikely to pass, and settings that make it slow."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from robo_rl.core.errors import Notice
+from robo_rl.optim.precision import Precision, cpu_emulates_bf16
+from robo_rl.train.pipeline.experiment import Experiment
+
+
+def emit_run_warnings(experiment: Experiment, labels: Iterable[str]) -> None:
+    """Emit each warning about the stages of these labels as a ``Notice``."""
+    chosen = list(labels)
+    for doubt in find_power_warnings(experiment, chosen):
+        warnings.warn(doubt, Notice, stacklevel=2)
+    for doubt in find_precision_warnings(experiment, chosen):
+        warnings.warn(doubt, Notice, stacklevel=2)
+
+
+def find_power_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each gate with too few episodes to pass, except where it is waived.
+
+    Args:
+        experiment: Experiment with the number of episodes.
+        labels: Labels of the stages to check.
+    """
+    for label in labels:
+        stage = experiment.stages[label]
+        if label in experiment.waive:
+            continue
+        if (doubt := stage.cls.low_power_warning(stage.cfg, experiment.eval)) is not None:
+            yield f"stages.{label}: {doubt}"
+
+
+def find_precision_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each ``precision: bf16`` on a CPU that emulates it.
+
+    Args:
+        experiment: Experiment with the device.
+        labels: Labels of the stages to check.
+    """
+    if not (_runs_on_cpu(experiment.device) and cpu_emulates_bf16()):
+        return
+    for label in labels:
+        settings = experiment.stages[label].cfg.model_dump(mode="json")
+        for place in _places(settings, f"stages.{label}"):
+            yield (
+                f"{place}: bf16 takes many times as long as fp32 on this processor, which has no"
+                " products in bfloat16; use fp32, or a GPU"
+            )
+
+
+def _runs_on_cpu(device: str) -> bool:
+    """Whether a device by name is the CPU; a GPU need not exist."""
+    import torch
+
+    return device == "cpu" or (device == "auto" and not torch.cuda.is_available())
+
+
+def _places(settings: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Yield the dotted keys of bfloat16 among nested settings."""
+    for key, value in settings.items():
+        place = f"{prefix}.{key}"
+        if key == "precision" and value == Precision.BF16.value:
+            yield place
+        elif isinstance(value, Mapping):
+            yield from _places(value, place)
