@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from small_rollouts import GAMMA, Record, World, chunk, numbers, observation
@@ -142,12 +144,14 @@ def test_blocks_that_do_not_follow_each_other_are_not_joined():
 def test_a_block_that_cannot_fit_is_refused_and_changes_nothing():
     world, replay = World(B, seed=0), make(capacity=40)
     replay.add(world.rollout(3))
-    before = replay.state_dict()
+    before, said = copy.deepcopy(flatten(replay.state_dict()))
     with pytest.raises(DataError, match=r"capacity: .*expected at least \d+ rows.*found 40"):
         replay.add(world.rollout(9, ends=0.0, lost=0.0))
-    assert {k: v for k, v in replay.state_dict().items() if k in ("head", "capacity")} == {
-        k: before[k] for k in ("head", "capacity")
-    }
+    after, told = flatten(replay.state_dict())
+    assert told == said
+    assert after.keys() == before.keys()
+    assert before
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
 
 
 def test_envs_that_wait_for_others_take_no_room():

@@ -10,10 +10,17 @@ from robo_rl.env.packed_transfer import sent
 
 
 def steps(device: torch.device) -> list[Step]:
-    obs = {"eye": torch.arange(36, dtype=torch.uint8, device=device).view(3, 3, 2, 2)}
-    flag, rew = torch.tensor([True, False, True], device=device), torch.rand(3, device=device)
-    age = torch.arange(3.0, dtype=torch.float64, device=device)
-    return [Step(obs, obs, rew, flag, ~flag, flag, {"age": age}) for _ in range(4)]
+    return [step(t, device) for t in range(4)]
+
+
+def step(t: int, device: torch.device) -> Step:
+    """No two of these are alike."""
+    eye = torch.arange(36, dtype=torch.uint8, device=device).view(3, 3, 2, 2) + t
+    flag = (torch.arange(3, device=device) + t) % 4 == 0
+    rew = torch.arange(3.0, device=device) + t
+    age = torch.arange(3.0, dtype=torch.float64, device=device) - t
+    obs = {"eye": eye}
+    return Step(obs, obs, rew, flag, ~flag, flag, {"age": age})
 
 
 def test_the_way_back_is_one_wait_for_all_steps():
@@ -25,7 +32,9 @@ def test_the_way_back_is_one_wait_for_all_steps():
         for one, other in zip(found, there, strict=True):
             assert one.obs is one.next_obs
             assert torch.equal(one.obs["eye"], on_cpu(other.obs["eye"]))
-            assert torch.equal(one.rew, on_cpu(other.rew))
+            for name in ("rew", "terminated", "truncated", "valid"):
+                assert torch.equal(getattr(one, name), on_cpu(getattr(other, name)))
+            assert torch.equal(one.metrics["age"], on_cpu(other.metrics["age"]))
             assert one.metrics["age"].dtype == torch.float64
 
 

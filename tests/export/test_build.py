@@ -83,7 +83,8 @@ def test_bundle_carries_the_evidence(
         ("export", True, None),
     ]
     assert manifest.normalizer == "stats"
-    assert manifest.latency["onnx"].p50_us < manifest.latency["torch"].p50_us
+    assert set(manifest.latency) == {"onnx", "torch"}
+    assert all(0 < each.p50_us <= each.p99_us for each in manifest.latency.values())
     assert "torch" in manifest.versions
 
 

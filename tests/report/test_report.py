@@ -207,7 +207,9 @@ def test_chart_keeps_order_and_ends() -> None:
 )
 def test_chart_of_any_values_stays_in_its_frame(values: list[float]) -> None:
     chart = line_chart(Curve("a", "x", [(float(i), y) for i, y in enumerate(values)], False))
-    for x, y in points_of(chart):
+    found = points_of(chart)
+    assert len(found) == len(values)
+    for x, y in found:
         assert 0 <= x <= 440
         assert 0 <= y <= 230
     Document(chart)

@@ -56,8 +56,12 @@ def test_only_images_change_in_any_layout(first, generator):
     seen = images()
     obs = {"eye": seen if first else seen.permute(0, 1, 3, 4, 2), "pos": torch.randn(32, 2, 3)}
     augment = ImageAugmentation(ImageAugmentation.Config(), ["eye"])
+    twin = torch.Generator()
+    twin.set_state(generator.get_state())
     after = augment(obs, generator)
     assert after["pos"] is obs["pos"]
+    planes = after["eye"] if first else after["eye"].permute(0, 1, 4, 2, 3)
+    assert torch.equal(planes, augment({"eye": seen}, twin)["eye"])
     assert after["eye"].shape == obs["eye"].shape
     assert not torch.equal(after["eye"], obs["eye"])
     still = ImageAugmentation.Config(shift=0, brightness=0.0, contrast=0.0)

@@ -4,6 +4,7 @@ import pickle
 import resource
 import shutil
 import struct
+from pathlib import Path
 
 import pytest
 import torch
@@ -145,12 +146,17 @@ def test_a_failed_save_says_so_and_leaves_the_one_before(saved, monkeypatch, cod
 
 
 def test_a_save_that_reads_back_different_is_not_called_saved(saved, monkeypatch):
-    monkeypatch.setattr(checkpoint.safetensors.torch, "load", lambda data: 1 / 0)
-    monkeypatch.setattr(
-        checkpoint, "_read_tensors", lambda *_: (_ for _ in ()).throw(CheckpointError("rotten"))
-    )
-    with pytest.raises(CheckpointError, match="could not be saved: rotten"):
-        checkpoint.save(saved.with_name("000004"), {}, {})
+    """A disk that flips the last bit of the tensors."""
+    write = Path.write_bytes
+
+    def rot(path: Path, data: bytes) -> int:
+        is_weights = path.name == "tensors.safetensors"
+        return write(path, data[:-1] + bytes([data[-1] ^ 1]) if is_weights else data)
+
+    monkeypatch.setattr(Path, "write_bytes", rot)
+    with pytest.raises(CheckpointError, match=r"could not be saved: .*damaged"):
+        checkpoint.save(saved.with_name("000004"), {"weight": torch.ones(2)}, {})
+    monkeypatch.undo()
     assert names(saved.parent) == ["000003"]
 
 

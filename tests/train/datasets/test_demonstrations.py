@@ -53,12 +53,17 @@ def test_a_dataset_with_images_is_read_in_parts(monkeypatch):
 
 
 def test_others_are_left_alone(road: Any, tmp_path: Path):
-    context = Context(validate(EXPERIMENT, Experiment), tmp_path, [])
+    """PPO, an algorithm that takes no demonstrations, and one without a dataset."""
     policy = load_policy(road.directory / "01-bc" / "policy")
-    load_demonstrations(Ppo(Ppo.Config(), policy, 8, torch.Generator()), policy, context)
-    without = Sac(Sac.Config(), policy, 8, torch.Generator())
-    load_demonstrations(without, policy, context)  # there is no dataset either
-    assert without.replay.num_demos == 0
+    place = road.directory / "00-collect"
+    experiment = validate(EXPERIMENT, Experiment)
+    there = Context(experiment, tmp_path, [(place, cast(Report, Report.read(place)))])
+    load_demonstrations(Ppo(Ppo.Config(), policy, 8, torch.Generator()), policy, there)
+    takes_none = Sac.Config.model_validate({"replay": {"demo_fraction": 0.0}})
+    for cfg, context in ((takes_none, there), (Sac.Config(), Context(experiment, tmp_path, []))):
+        sac = Sac(cfg, policy, 8, torch.Generator())
+        load_demonstrations(sac, policy, context)
+        assert sac.replay.num_demos == 0
 
 
 def test_settings_that_ask_for_a_dataset_are_refused_where_there_is_none(road: Any, tmp_path: Path):

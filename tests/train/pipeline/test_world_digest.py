@@ -20,7 +20,7 @@ from robo_rl.config import registry
 from robo_rl.config.models import ConfigTree, validate
 from robo_rl.config.provenance import versions
 from robo_rl.core.errors import ConfigError, DataError, PluginError
-from robo_rl.train.evaluation.evaluate import protocol_digest
+from robo_rl.train.evaluation.evaluate import EvalProtocol, protocol_digest
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report, stage_world
@@ -204,10 +204,10 @@ def test_a_damaged_record_of_the_world_is_a_data_error(plugin: Plugin, tmp_path:
 
 def test_hashes_without_a_world_stay_as_they_were():
     """Those of results that are kept, which go on being compared with each other."""
-    tiny = validate(EXPERIMENT, Experiment)
-    assert protocol_digest(tiny.eval, tiny.world(), 4, {}) == protocol_digest(
-        tiny.eval, tiny.world(), 4
-    )
+    protocol, env = EvalProtocol(episodes=8, num_envs=8), {"env": {"name": "sim"}}
+    assert protocol_digest(protocol, env, 4) == "6796d9291390"
+    assert protocol_digest(protocol, env, 4, {}) == "6796d9291390"
+    assert protocol_digest(protocol, env, 4, {"robot": "a"}) != "6796d9291390"
     assert describe_changes({}, {"robot": "a"}) == ""
 
 

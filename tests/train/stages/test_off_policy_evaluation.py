@@ -80,9 +80,10 @@ def test_without_evaluation_the_env_is_not_asked_and_a_value_is_the_same_to_the_
 def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str):
     stages = {"collect": STAGES["collect"], "bc": STAGES["bc"], "ope": OPE}
     del stages[missing]
-    config = write_experiment(tmp_path, stages=stages)
+    config = write_experiment(tmp_path, stages=stages, waive={})
     ended = runner.run("run", config, "--out", tmp_path / "runs")
     assert ended.status == 2
+    assert "no earlier stage makes a" in ended.output
     assert "Traceback" not in ended.output
 
 
