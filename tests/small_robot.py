@@ -67,12 +67,13 @@ class SlowPolicy:
     def submit(self, question: InferenceRequest) -> None:
         assert self.open is None
         self.open, self.since_s = question, self.now_s
+        self.answer = self.act(question.tick)
 
     def poll(self) -> InferenceResult | None:
         if self.open is None or self.now_s < self.since_s + self.delay_s - 1e-9:
             return None
         question, self.open = self.open, None
-        return InferenceResult(question, self.act(question.tick))
+        return InferenceResult(question, self.answer)
 
     def pending_s(self) -> float:
         return 0.0 if self.open is None else self.now_s - self.since_s

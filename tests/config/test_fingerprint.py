@@ -42,8 +42,12 @@ def test_a_package_is_all_its_files_and_a_module_one(site: Path):
         before = source_digest("pack")[1]
     write(site / "pack" / "built.so", "1")
     assert source_digest("pack")[1] == before
-    assert source_digest("alone")[0] == "alone"
+    name, before = source_digest("alone")
+    assert name == "alone"
+    write(site / "beside.py", "b = 1")
+    assert source_digest("alone")[1] == before
     write(site / "alone.py", "a = 2")
+    assert source_digest("alone")[1] not in ("", before)
     assert "pack" not in sys.modules, "nothing is imported"
 
 

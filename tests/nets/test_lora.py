@@ -64,7 +64,7 @@ def test_adapters_begin_with_the_network_as_it_is_and_train_nothing_else_of_it(k
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_layers_that_are_computed_again_give_the_same_gradients(kind: str):
-    found = list[dict[str, torch.Tensor]]()
+    found, calls = list[dict[str, torch.Tensor]](), list[int]()
     for again in (False, True):
         policy = adapted(kind)
         settings = policy.cfg.model_dump(mode="json")
@@ -73,9 +73,14 @@ def test_layers_that_are_computed_again_give_the_same_gradients(kind: str):
         made = component("policies").make({"name": "flow", **settings})
         other = made.build(OBS, ACT, Normalizer.identity(OBS, ACT))
         other.load_state_dict(moved(policy).state_dict())
-        draws = torch.Generator().manual_seed(3)
+        draws, count = torch.Generator().manual_seed(3), list[int]()
+        for part in (other.net.expert, other.net.encoder.prefix):
+            *_, layer = (m for n, m in part.named_modules() if n.endswith("q_proj"))
+            layer.register_forward_hook(lambda *_, count=count: count.append(1))
         other.loss(observations(3), NOISE, draws).mean().backward()
+        calls.append(len(count))
         found.append({n: p.grad for n, p in other.named_parameters() if p.grad is not None})
+    assert calls == [2, 4]  # once each, and once more on the way back
     assert found[0].keys() == found[1].keys()
     torch.testing.assert_close(found[0], found[1])
 

@@ -24,8 +24,12 @@ def test_its_density_sums_to_one_and_is_that_of_its_draws():
 
 def test_the_density_of_several_is_the_product_of_each():
     torch.manual_seed(0)
-    net = SquashedGaussian(3, 2, (8,))
-    rows = torch.randn(5, 3)
-    _, log_prob = net(rows, torch.Generator().manual_seed(0))
-    assert log_prob.shape == (5,)
+    net, generator = SquashedGaussian(3, 2, (8,)), torch.Generator().manual_seed(0)
+    drawn, log_prob = net(torch.tensor([[0.3, -0.7, 0.1]]).expand(200_000, 3), generator)
     assert log_prob.requires_grad
+    low, high = drawn.detach().quantile(torch.tensor([0.1, 0.9]), dim=0)
+    within = ((drawn > low) & (drawn < high)).all(dim=1)
+    weight = torch.where(within, (-log_prob.detach()).exp(), 0.0)  # its mean is the area within
+    area, sure = float((high - low).prod()), 4.0 * float(weight.std()) / len(weight) ** 0.5
+    assert abs(float(weight.mean()) - area) < sure
+    assert sure < 0.05 * area

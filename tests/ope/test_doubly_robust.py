@@ -13,6 +13,7 @@ from small_walk import DECISIONS, HORIZON, WORTH, M, Right, Walk, WalkCase, Wron
 
 from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import make_generator
+from robo_rl.ope import doubly_robust
 from robo_rl.ope.doubly_robust import (
     DoublyRobust,
     clip_ratios,
@@ -140,8 +141,24 @@ def test_the_same_seed_says_the_same_to_the_bit():
     assert torch.equal(again.members, first.members)
 
 
-def test_values_are_corrected_by_episodes_that_they_have_not_seen(wrong: WalkCase):
+def test_values_are_corrected_by_episodes_that_they_have_not_seen(
+    wrong: WalkCase, monkeypatch: pytest.MonkeyPatch
+):
+    weights = list[torch.Tensor]()
+
+    def estimated(*given: Any) -> Any:
+        weights.append(given[2])
+        return dr_estimate(*given)
+
+    monkeypatch.setattr(doubly_robust, "dr_estimate", estimated)
+    DoublyRobust(UNTRAINED).estimate(wrong)
     ahead = state_values(wrong.values, torch.arange(wrong.replay.rows))
     logged = logged_decisions(wrong, ahead, make_generator("test", 0))
-    assert bool((logged.counts * logged.unseen == 0.0).all())
+    assert float(weights[0].abs().sum()) > 0.0
+    assert bool((weights[0] * logged.counts == 0.0).all())
+
+
+def test_every_member_has_episodes_that_it_has_not_seen(wrong: WalkCase):
+    ahead = state_values(wrong.values, torch.arange(wrong.replay.rows))
+    logged = logged_decisions(wrong, ahead, make_generator("test", 0))
     assert bool((logged.unseen.sum(dim=1) > 0.0).all())

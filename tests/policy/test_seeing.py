@@ -34,10 +34,14 @@ def test_the_frozen_steps_keep_the_eyes_of_the_clone():
     policy, obs, noise = make_seeing_policy(finetune_steps=1), make_seen(3), torch.randn(3, 3, 2)
     policy.freeze_reference()
     before = policy.decode_normalized(obs, noise)
+    chain = policy.sample(obs, torch.Generator().manual_seed(1)).x
     with torch.no_grad():
         for weight in policy.net.encoder.parameters():
             weight.zero_()
     blind = policy.decode_normalized(obs, noise)
+    after = policy.sample(obs, torch.Generator().manual_seed(1)).x
+    assert torch.equal(after[:, :-1], chain[:, :-1])
+    assert not torch.equal(after[:, -1], chain[:, -1])
     assert not torch.equal(blind, before)
     assert torch.equal(policy.reference_policy().decode_normalized(obs, noise), before)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -122,7 +123,27 @@ class SpreadsMoreThanItSays(FlowPolicy):
         self.sampler = _Shaken(FlowNoise.Config(), self.num_steps)
 
 
+class TrainsEveryStepOfASingleStepChain(FlowPolicy):
+    def sample(self, obs, generator, *, single_step=False):
+        chain = super().sample(obs, generator)
+        star = torch.zeros(len(chain.x), dtype=torch.int64)
+        return dataclasses.replace(chain, k_star=star) if single_step else chain
+
+
+class IgnoresItsGenerator(FlowPolicy):
+    def sample(self, obs, generator, *, single_step=False):
+        return super().sample(obs, torch.Generator().manual_seed(0), single_step=single_step)
+
+
+class ActsByChance(FlowPolicy):
+    def decode_normalized(self, obs, noise):
+        return super().decode_normalized(obs, noise + 0.1 * torch.randn_like(noise))
+
+
 BROKEN = [
+    (TrainsEveryStepOfASingleStepChain, "steps other than k_star"),
+    (IgnoresItsGenerator, "another generator gives the same"),
+    (ActsByChance, "the same generator gives another action"),
     (ScoresOnAnotherTimeGrid, "ratio of a fresh chain is not 1"),
     (ScoresTwice, r"log_prob\(\) is not that of kernel\(\)"),
     (AveragesLogProb, r"log_prob\(\) shape"),

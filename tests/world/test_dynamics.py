@@ -122,10 +122,14 @@ def test_a_member_that_saw_all_episodes_is_not_kept_as_it_was_at_the_first_look(
     cfg = DynamicsEnsemble.Config(hidden=(32, 32), steps=400, eval_every=20, lr=3e-3)
     model = DynamicsEnsemble(cfg, rows, E, 4)
     fit = DynamicsTrainer(model, rows, torch.ones(4, 80), torch.Generator().manual_seed(3))
-    for _ in range(400):
+    first: list[torch.Tensor] = []
+    for step in range(400):
         found = fit.step()
-    fit.finish()
-    assert found["oob_error"] < 0.1
+        if step == 19:  # behind the first look
+            first = [weight.clone() for weight in model.parameters()]
+    kept = fit.finish()
+    assert 0.0 < found["oob_error"] < 0.1
+    assert not any(torch.equal(*each) for each in zip(kept.parameters(), first, strict=True))
 
 
 def test_rewards_of_any_size_leave_the_rest_as_it_is():
@@ -142,8 +146,16 @@ def test_rewards_of_any_size_leave_the_rest_as_it_is():
 def test_what_was_not_learnt_is_not_handed_on():
     rows = logged(40)
     rows["obs.place"][3] = torch.nan
-    with pytest.raises((DataError, PluginError)):
+    with pytest.raises(PluginError, match="gradient was not finite"):
         fitted(rows, steps=60)
+
+
+def test_a_model_that_no_step_was_made_of_is_not_handed_on():
+    rows = logged(40)
+    model = DynamicsEnsemble(DynamicsEnsemble.Config(hidden=(16,)), rows, E, 4)
+    fit = DynamicsTrainer(model, rows, torch.ones(4, 80), torch.Generator().manual_seed(3))
+    with pytest.raises(DataError, match="what follows a chunk was not learnt"):
+        fit.finish()
 
 
 def test_a_run_that_is_cut_off_goes_on_to_the_bit():

@@ -102,11 +102,18 @@ def test_steps_keep_pace_with_decisions():
     policy, world = control_policy(), Control()
     fields = {"utd_ratio": 0.11, "warmup_decisions": 2 * NUM_ENVS, "critic_warmup_steps": 5}
     td3 = learner(Td3, policy, **fields)
-    before = copy.deepcopy(policy.state_dict())
+    before, at, update = copy.deepcopy(policy.state_dict()), list[int](), td3.actor.update
+
+    def updated(*given: Any) -> Any:
+        at.append(td3.steps)
+        return update(*given)
+
+    td3.actor.update = updated
     steps = [td3.update(world.rollout(policy, 1))["gradient_steps"] for _ in range(4)]
     assert steps == [0.0, 3.0, 7.0, 10.0]  # 0, then 3.52, 7.04, 10.56 in all
     moved = {name for name, x in policy.state_dict().items() if not torch.equal(x, before[name])}
-    assert moved  # by steps 6, 8 and 10
+    assert moved
+    assert at == [6, 8, 10]
     assert td3.updates == 4
 
 

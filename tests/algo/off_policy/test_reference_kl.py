@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from small_policies import make_obs, make_policy
@@ -30,6 +32,23 @@ def test_a_shifted_mean_by_hand(generator):
     assert float(found["forward_kl"]) == pytest.approx(0.5)
     assert float(found["reverse_kl"]) == pytest.approx(0.5)
     assert float(total.detach()) == pytest.approx(1.5)
+
+
+def test_each_direction_has_its_own_coefficient(generator):
+    """σ² is 0.02 against 0.01 in 4 elements: ln √2 − ¼ each from the clone, ½ − ln √2 towards it.
+
+    The head says ½, so that σ is three quarters of the way, in logarithms, from 0.05 to 0.2.
+    """
+    sampler = {"name": "gaussian", "std_min": 0.05, "std_max": 0.2}
+    policy = anchored("gaussian", 0.0, sampler=sampler)
+    with torch.no_grad():
+        policy.noise_head.raw.fill_(math.atanh(0.5))
+    kl = ReferenceKl(ReferenceKlConfig(forward_kl=1.0, reverse_kl=2.0), policy, generator)
+    total, found = kl.penalty(policy, OBS)
+    forward, reverse = 4 * (0.5 * math.log(2) - 0.25), 4 * (0.5 - 0.5 * math.log(2))
+    assert float(found["forward_kl"]) == pytest.approx(forward)
+    assert float(found["reverse_kl"]) == pytest.approx(reverse)
+    assert float(total.detach()) == pytest.approx(forward + 2 * reverse)
 
 
 def test_steps_of_a_chain_add_up(generator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,18 @@ def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
 def test_the_best_is_one_of_the_candidates_and_none_is_worth_more(world: World, draws: int):
     improving, obs = improver(world, num_samples=draws, edit_bound=0.05), some(world)
     improving.generator.manual_seed(5)
+    judged, judge = list[tuple[torch.Tensor, torch.Tensor]](), improving.critics.q_value
+
+    def judging(obs: Any, act: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        judged.append((act, judge(obs, act, generator)))
+        return judged[-1][1]
+
+    improving.critics.q_value = judging
     drawn, _, best, worth = improving.best(obs)
+    improving.critics.q_value = judge
+    acts = judged[0][0].view(2, 200, draws, *best.shape[1:])  # as drawn, and edited
+    assert torch.equal(worth, judged[0][1].view(2, 200, draws).amax(dim=(0, 2)))
+    assert (acts == best[None, :, None]).flatten(3).all(3).any(2).any(0).all()
     with torch.no_grad():
         plain = improving.critics.q_value(obs, drawn, improving.generator)
         again = improving.critics.q_value(obs, best, improving.generator)

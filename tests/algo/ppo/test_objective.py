@@ -75,9 +75,17 @@ def test_ratios_are_one_before_the_first_step(sampler, fields, mode):
     assert every.clip_fraction == 0.0
     assert float(every.kl.abs().max()) < 1e-12
     assert float(every.loss.detach()) == pytest.approx(-0.5, abs=1e-9)
-    every.loss.backward()
-    gradients = [p.grad for p in policy.parameters() if p.requires_grad and p.grad is not None]
-    assert sum(float(g.norm()) for g in gradients) > 1e-4
+    units = found.likelihood.units
+    scored = found.likelihood.score(policy, torch.arange(found.size))
+    log_ratio = scored.trust_region_log_ratio / found._terms(units, scored.kernel)
+    plain = -(found.data.adv[units.row] * log_ratio).mean()
+    weights = [p for p in policy.parameters() if p.requires_grad]
+    one, other = (torch.autograd.grad(of, weights, allow_unused=True) for of in (every.loss, plain))
+    assert [each is None for each in one] == [each is None for each in other]
+    torch.testing.assert_close(
+        [g for g in one if g is not None], [g for g in other if g is not None]
+    )
+    assert sum(float(g.norm()) for g in one if g is not None) > 1e-4
 
 
 @pytest.mark.parametrize("mode", TOKEN_MODES, ids=lambda m: "-".join(map(str, m.values())))
@@ -123,10 +131,13 @@ def test_epsilon_rises_along_the_trained_steps():
     """Ratios of 1.1 are clipped at the first of the trained steps and not at the last."""
     policy = make_policy("flow_noise", 4, finetune_steps=3)
     policy.freeze_reference()
-    found = objective(policy, ratio="per_step", clip=0.2, clip_base=0.02, denoise_discount=1.0)
-    low = found._trust_region(torch.tensor([[1], [2], [3]])).low
-    half = 0.02 + 0.18 * math.expm1(1.5) / math.expm1(3.0)
-    assert torch.as_tensor(low).tolist() == pytest.approx([0.02, half, 0.2])
+    fields = {"clip": 0.2, "clip_high": 0.3, "clip_base": 0.02, "denoise_discount": 1.0}
+    found = objective(policy, ratio="per_step", **fields)
+    region = found._trust_region(torch.tensor([[1], [2], [3]]))
+    share = math.expm1(1.5) / math.expm1(3.0)
+    for end, last in ((region.low, 0.2), (region.high, 0.3)):
+        between = 0.02 + (last - 0.02) * share
+        assert torch.as_tensor(end).tolist() == pytest.approx([0.02, between, last])
 
 
 def test_the_guard_is_what_the_trust_region_sees():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from small_suites import kept
 
+from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.runner.eta import START_S, EtaEstimator
 from robo_rl.bench.suite.suite import CellKey
 
@@ -15,10 +16,34 @@ def keys(methods: str, seeds: int, task: str = "near") -> list[CellKey]:
     return [CellKey(task, method, seed) for seed in range(seeds) for method in methods]
 
 
-def test_a_cell_takes_what_the_nearest_of_the_kept_ones_took():
-    found = EtaEstimator([kept("near", "a", 0), kept("far", "b", 0)])
-    assert found.seconds(CellKey("near", "a", 7)) == START_S + OWN
-    assert found.seconds(CellKey("far", "a", 7)) == START_S + OWN
+def lasting(task: str, method: str, seconds: float) -> CellRecord:
+    """A cell whose own stages take as long."""
+    cell = kept(task, method, 0)
+    online = cell.stages["online"]
+    rest = OWN - online.seconds
+    changed = online.model_copy(update={"seconds": seconds - rest})
+    return cell.model_copy(update={"stages": {**cell.stages, "online": changed}})
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "seconds"),
+    [
+        ("near", "a", 100.0),
+        ("far", "a", 200.0),
+        ("far", "b", 1000.0),
+        ("new", "a", 150.0),  # the method's median
+        ("new", "c", 200.0),  # that of all
+    ],
+)
+def test_a_cell_takes_what_the_nearest_of_the_kept_ones_took(
+    task: str, method: str, seconds: float
+):
+    known = [lasting("near", "a", 100.0), lasting("far", "a", 200.0), lasting("far", "b", 1000.0)]
+    found = EtaEstimator(known).seconds(CellKey(task, method, 7))
+    assert found == pytest.approx(START_S + seconds)
+
+
+def test_without_a_kept_cell_no_time_is_told():
     assert EtaEstimator([]).seconds(CellKey("near", "a", 7)) is None
 
 

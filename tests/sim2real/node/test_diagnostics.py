@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,6 +160,7 @@ def test_the_heartbeat_is_the_loops_own_and_ends_with_it(world: World):
     assert len(numbers) == pytest.approx(20, abs=2)
     assert (np.diff(numbers) > 0).all()
     world.now_s += 5.0  # the loop hangs
+    time.sleep(0.3)
     assert len(world.beats) == len(numbers)
 
 

@@ -25,6 +25,14 @@ from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.node.services import ASKED
 from robo_rl_sim2real.node.settings import DeploySettings
 
+OF_ROS = (
+    *("change_state", "get_state", "get_available_states", "get_available_transitions"),
+    *("get_transition_graph", "get_type_description", "describe_parameters"),
+    *("get_parameter_types", "get_parameters", "list_parameters", "set_parameters"),
+    "set_parameters_atomically",
+)
+"""Services that ROS 2 gives a lifecycle node."""
+
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "sim2real" / "ros2"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -126,7 +134,7 @@ def test_the_enclave_may_do_what_the_deployment_does_and_nothing_else():
     said |= {settings.diagnostics, settings.heartbeat}
     ros = {"/parameter_events", "/rosout", "~/transition_event"}
     assert allowed("topic", "publish") == said | ros
-    assert allowed("service", "reply") >= {f"~/{name}" for name in ("stop", *ASKED)}
+    assert allowed("service", "reply") == {f"~/{name}" for name in ("stop", *ASKED, *OF_ROS)}
 
 
 def test_the_watchdog_may_command_and_say_the_state_and_hear_nothing():

@@ -63,9 +63,13 @@ def load_folder(net: Any, folder: Path) -> None:
         DeviceError: The extra ``pretrained`` is not installed.
     """
     networks, _ = read_networks(folder, scale_tokens=net.expert.sizes.scale_tokens)
-    for ours, theirs in ((net.encoder.prefix, networks.prefix), (net.expert, networks.expert)):
-        own, found = base_weights(ours), theirs.state_dict()
+    pairs = (
+        (base_weights(net.encoder.prefix), networks.prefix.state_dict()),
+        (base_weights(net.expert), networks.expert.state_dict()),
+    )
+    for own, found in pairs:
         _demand_same(folder / WEIGHTS, own, found)
+    for own, found in pairs:
         for name, weight in own.items():
             weight.copy_(found[name])
 

@@ -120,6 +120,16 @@ def test_a_backbone_of_other_shapes_is_refused_and_changes_nothing():
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+def test_an_expert_of_other_shapes_is_refused_and_changes_nothing():
+    policy = settings("smolvla")
+    policy["net"]["max_action_dim"] += 1
+    net = make_net(policy)
+    before = copy.deepcopy(net.state_dict())
+    with pytest.raises(CheckpointError, match="action_"):
+        load_folder(net, FOLDERS / "smolvla")
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
+
+
 def test_a_folder_without_a_policy_is_refused_with_the_experiment(tmp_path: Path):
     stages = {"bc": {"pretrained": str(tmp_path)}, "dataset": {"path": "none"}}
     stages = dict(reversed(stages.items()))

@@ -36,8 +36,9 @@ def bundle(**changes: Any) -> Contract:
 def test_joints_and_limits_come_in_the_order_of_the_actions():
     found = command_spec(bundle(), PANDA)
     assert found.names == tuple(joint.name for joint in reversed(ARM))
-    assert found.limits.velocity.tolist() == [joint.max_velocity for joint in reversed(ARM)]
-    assert found.limits.jerk[-1] == 7500.0
+    of_joint = {"velocity": "max_velocity", "acceleration": "max_acceleration", "jerk": "max_jerk"}
+    for mine, theirs in {"low": "low", "high": "high", **of_joint}.items():
+        assert getattr(found.limits, mine).tolist() == [getattr(j, theirs) for j in reversed(ARM)]
     assert found.limits.dt_s == 1.0 / PANDA.rates.control_hz
     np.testing.assert_array_equal(found.home, PANDA.home_ctrl[::-1])
 
