@@ -19,6 +19,7 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Manifest
 from robo_rl.config.models import compose, validate
 from robo_rl.config.registry import Component
+from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.testing.task import check_task
@@ -28,6 +29,11 @@ from robo_rl.train.pipeline.stage import Report, Stage
 __all__ = ["contract", "graph", "manifest", "policy"]
 
 DOCS = ROOT / "docs"
+READ_ELSEWHERE = {
+    ("benchmarks/README.md", 0),  # a suite, read by ``tests/bench/suite/test_plan.py``
+    ("docs/how-to/vision-language-action.md", 0),  # its base is made of a folder with weights
+}
+"""Blocks by page and number."""
 
 
 @pytest.fixture
@@ -119,12 +125,24 @@ def test_experiments_compose(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_deployment_settings_fit(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_a_part_of_a_file_fits(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Settings of a deployment, mappings of datasets, and experiments that name files."""
+    from robo_rl.data.columns.mapping import read_mapping
+    from robo_rl.train.pipeline.experiment import Experiment
     from robo_rl_sim2real.node.settings import DeploySettings
 
     monkeypatch.chdir(ROOT)
     for index, block in enumerate(blocks(page, "yml")):
+        path = tmp_path / f"{index}.yaml"
         if re.match(r"(robot|observe|teleop):", block):
-            path = tmp_path / f"{index}.yaml"
             path.write_text(f"base: [{{'': deploy/panda_lift_cube}}]\n{block}")
             validate(compose(path), DeploySettings)
+        elif block.startswith("obs:"):
+            path.write_text(block)
+            read_mapping(str(path))
+        elif (named(page), index) not in READ_ELSEWHERE:
+            path.write_text(block)
+            try:
+                validate(compose(path), Experiment)
+            except ConfigError as error:  # after all keys were read
+                assert "no such folder" in str(error)
