@@ -1,5 +1,7 @@
 """The suites bite: each way of breaking an env or a backend is refused by name."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -83,8 +85,54 @@ class Forgetful(Walk):
         return {"x": self.x}
 
 
+class DoubleReward(Walk):
+    def step(self, act):
+        step = super().step(act)
+        return step._replace(rew=step.rew.double())
+
+
+class InfiniteReward(Walk):
+    def step(self, act):
+        step = super().step(act)
+        return step._replace(rew=step.rew / step.truncated.logical_not())
+
+
+class EndsWhatWasLost(Walk):
+    def step(self, act):
+        step = super().step(act)
+        return step._replace(terminated=step.truncated, valid=~step.truncated)
+
+
+class RollingWalk(Walk):
+    """Walks several steps in one call, and waits where its episode ends; conforms."""
+
+    def rollout(self, act, *, frames=None):
+        steps = []
+        for act_t in act.unbind(1):
+            over = bool(steps) and bool((steps[-1].truncated | ~steps[-1].valid).all())
+            steps.append(self.wait(steps[-1]) if over else self.step(act_t))
+        return steps
+
+    def wait(self, last):
+        no = torch.zeros(self.num_envs, dtype=torch.bool)
+        return last._replace(rew=last.rew * 0, terminated=no, truncated=no, valid=no)
+
+
+class GoesOnBehindTheEnd(RollingWalk):
+    def wait(self, last):
+        waiting = super().wait(last)
+        return waiting._replace(valid=~waiting.valid)
+
+
+class EndsTwice(RollingWalk):
+    def wait(self, last):
+        waiting = super().wait(last)
+        return waiting._replace(truncated=~waiting.truncated)
+
+
 def test_what_conforms_passes():
     check_vec_env(Walk)
+    check_vec_env(RollingWalk)
     check_branchable(Walk)
 
 
@@ -96,6 +144,11 @@ def test_what_conforms_passes():
         (Unseeded, "same seed"),
         (WrongShape, "does not fit obs_spec"),
         (Stale, "differs from next_obs"),
+        (DoubleReward, r"rew must be \(B,\) torch.float32"),
+        (InfiniteReward, "a reward is not finite"),
+        (EndsWhatWasLost, "an invalid step terminates"),
+        (GoesOnBehindTheEnd, "a step behind the episode's end is valid"),
+        (EndsTwice, "an episode ends twice"),
     ],
 )
 def test_a_broken_env_is_refused(broken, says):
@@ -145,6 +198,54 @@ class KeepsHistory(MujocoCpu):
         self._state[ids.numpy(), 0] = time_s
 
 
+class Ahead(MujocoCpu):
+    """Its sensors measure the state that a step ends in."""
+
+    def step(self, ctrl, substeps):
+        views = super().step(ctrl, substeps)
+        return [replace(view, sensordata=view.qpos[:, :1].clone()) for view in views]
+
+
+class Contagious(MujocoCpu):
+    """A control that is no number reaches every world."""
+
+    def step(self, ctrl, substeps):
+        return super().step(ctrl + 0.0 * ctrl.sum(), substeps)
+
+
+class WritesFieldsToAll(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None):
+        super().write(ids, qpos, qvel, fields, mocap)
+        if fields:
+            view, count = self.view(), len(self._state)
+            every = {name: value[:1].expand(count, -1) for name, value in fields.items()}
+            super().write(torch.arange(count), view.qpos.clone(), view.qvel.clone(), every)
+
+
+class WritesMocapToAll(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None):
+        super().write(ids, qpos, qvel, fields, mocap)
+        if mocap is not None:
+            view, count = self.view(), len(self._state)
+            pose = mocap[:1].expand(count, -1, -1)
+            super().write(torch.arange(count), view.qpos.clone(), view.qvel.clone(), fields, pose)
+
+
+class KeepsMocap(MujocoCpu):
+    """A body stays where it was put, whatever is written after that."""
+
+    kept = None
+
+    def write(self, ids, qpos, qvel, fields=None, mocap=None):
+        self.kept = mocap if mocap is not None else self.kept
+        pose = None if self.kept is None else self.kept[:1].expand(len(ids), -1, -1)
+        super().write(ids, qpos, qvel, fields, pose)
+
+
+class SaysAnotherType(MujocoCpu):
+    dtype = torch.float32
+
+
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
@@ -154,6 +255,12 @@ class KeepsHistory(MujocoCpu):
         (DeafToMocap, "a mocap body is not where"),
         (WritesAll, "other worlds"),
         (KeepsHistory, "time to zero"),
+        (Ahead, "sensors must lag the state"),
+        (Contagious, "a bad world disturbs the others"),
+        (WritesFieldsToAll, "a field of one world reaches the others"),
+        (WritesMocapToAll, "a mocap body reaches other worlds"),
+        (KeepsMocap, "leaves a mocap body where it was"),
+        (SaysAnotherType, "dtype is not that of the views"),
     ],
 )
 def test_a_broken_backend_is_refused(broken, says):

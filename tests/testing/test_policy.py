@@ -140,7 +140,17 @@ class ActsByChance(FlowPolicy):
         return super().decode_normalized(obs, noise + 0.1 * torch.randn_like(noise))
 
 
+class ExploresByItsBirth(FlowPolicy):
+    """Its noise is drawn when it is made, and not saved."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        low = 0.05 + 0.05 * float(torch.rand(()))
+        self.sampler = FlowNoise(FlowNoise.Config(std_min=low), self.num_steps)
+
+
 BROKEN = [
+    (ExploresByItsBirth, "rebuilt policy explores differently"),
     (TrainsEveryStepOfASingleStepChain, "steps other than k_star"),
     (IgnoresItsGenerator, "another generator gives the same"),
     (ActsByChance, "the same generator gives another action"),
