@@ -72,6 +72,7 @@ TINY = (
     "eval={episodes: 4, num_envs: 4}",
     "stages.collect={episodes: 4, num_envs: 4}",
     "stages.bc={steps: 300, batch: 64}",
+    *("stages.record=false", "stages.offline=false"),  # so small a clone never succeeds
     "stages.online={num_envs: 4, decisions: 4, updates: 2}",
     "waive={bc: short, online: short}",
 )
