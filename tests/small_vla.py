@@ -19,6 +19,8 @@ from robo_rl.nets.vla.prefix import Prefix, pad_last
 from robo_rl.policy.base import DenoisingPolicy
 
 KINDS = ("smolvla", "pi0", "pi05")
+ROUNDING = {"rtol": 1e-5, "atol": 5e-4}
+"""Of LeRobot's numbers between processors with other vector instructions."""
 FOLDERS = Path(__file__).parent / "nets" / "vla"
 CAMERAS = ("obs.images.front", "obs.images.wrist")
 

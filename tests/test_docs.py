@@ -29,11 +29,11 @@ from robo_rl.train.pipeline.stage import Report, Stage
 __all__ = ["contract", "graph", "manifest", "policy"]
 
 DOCS = ROOT / "docs"
-READ_ELSEWHERE = {
+NOT_READ = {
     ("benchmarks/README.md", 0),  # a suite, read by ``tests/bench/suite/test_plan.py``
     ("docs/how-to/vision-language-action.md", 0),  # its base is made of a folder with weights
 }
-"""Blocks by page and number."""
+"""Blocks of a known kind, by page and number."""
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_what_is_a_part_of_a_file_fits(page: Path, tmp_path: Path, monkeypatch: 
         elif block.startswith("obs:"):
             path.write_text(block)
             read_mapping(str(path))
-        elif (named(page), index) not in READ_ELSEWHERE:
+        elif (named(page), index) not in NOT_READ:
             path.write_text(block)
             problem = _problem(path)
             assert not problem or "no such folder" in problem  # which comes after all keys

@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +30,7 @@ PACKAGES = (
 )
 CODE = ("robo_rl", "tasks", "robots", "sim2real", "configs")
 """Folders of a checkout that affect results."""
+CPU_INFO = Path("/proc/cpuinfo")
 VECTOR_FLAGS = {"AVX-512": "avx512f", "AVX2": "avx2"}
 """Vector instructions → flag in ``/proc/cpuinfo``, the widest first."""
 
@@ -74,8 +76,9 @@ def _git(root: Path, *command: str) -> str:
 
 def machine_info() -> dict[str, str | int]:
     """Return processor, number of cores and system."""
-    info = Path("/proc/cpuinfo")
-    about = info.read_text(errors="replace") if info.is_file() else ""
+    about = ""
+    with suppress(OSError):  # of other systems, and of containers that hide it
+        about = CPU_INFO.read_text(errors="replace")
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": describe_processor(about, platform.machine()),

@@ -40,10 +40,10 @@ def autocast(precision: Precision, module: nn.Module) -> torch.autocast:
 
 
 def cpu_emulates_bf16() -> bool:
-    """Whether matrix products in bfloat16 are emulated on this CPU, at many times the time.
+    """Whether products in bfloat16 are emulated on this CPU, at many times the time of float32.
 
-    On x86, oneDNN computes them with AVX-512 or wider (its guide "Data Types"). A product of
-    (256, 512) and (512, 512) took 107 ms with AVX2 and 2.0 ms in float32.
+    x86 computes them with AVX512-BF16 or AMX, about as fast as float32 with AVX-512 alone, and
+    emulates them below that (oneDNN's guide, "Data Types"; ``benchmarks/update_precision.py``).
     """
     is_x86 = platform.machine() in ("x86_64", "AMD64")
     return is_x86 and "AVX512" not in torch.backends.cpu.get_cpu_capability()

@@ -45,8 +45,8 @@ def train(
     [
         ("gaussian", Precision.FP32),
         pytest.param("ddim", Precision.FP32, marks=pytest.mark.slow),
-        pytest.param("flow_noise", Precision.FP32, marks=pytest.mark.slow),
-        ("flow_noise", Precision.BF16),
+        ("flow_noise", Precision.FP32),
+        pytest.param("flow_noise", Precision.BF16, marks=pytest.mark.slow),
     ],
 )
 def test_a_function_is_learnt_and_generalises(sampler, precision, generator):

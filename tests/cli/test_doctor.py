@@ -11,13 +11,14 @@ import pytest
 from robo_rl.cli import doctor
 from robo_rl.cli.doctor import MachineCheck
 from robo_rl.cli.main import main
+from robo_rl.config.provenance import machine_info
 from robo_rl.core.errors import DeviceError, PluginError
 
 
 def test_this_machine_has_the_basics(capsys: pytest.CaptureFixture[str]):
     assert main(["doctor", "python", "machine"]) == 0
     shown = capsys.readouterr().out
-    assert "cores" in shown
+    assert f"cores, {machine_info()['processor']}" in shown
     assert "GiB of memory" in shown
     assert "GiB free" in shown
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from robo_rl.config import provenance
 from robo_rl.config.provenance import describe_processor, git_commit, machine_info, versions
 
 
@@ -60,5 +61,8 @@ def test_a_processor_is_told_from_another_of_its_architecture(cpuinfo: str, foun
     assert describe_processor(cpuinfo, "x") == found
 
 
-def test_a_machine_names_its_processor():
-    assert str(machine_info()["processor"]).startswith(platform.machine())
+def test_a_machine_names_its_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(provenance, "CPU_INFO", tmp_path / "cpuinfo")
+    assert machine_info()["processor"] == platform.machine()
+    (tmp_path / "cpuinfo").write_text("model name\t: EPYC\nflags\t: avx2\n")
+    assert machine_info()["processor"] == f"{platform.machine()}, EPYC, AVX2"

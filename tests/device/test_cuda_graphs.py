@@ -48,7 +48,7 @@ def _graphs(monkeypatch: pytest.MonkeyPatch) -> None:
             {"entropy_coef": 0.01, "regularization": {"forward_kl": 0.1, "bc_rollout": 0.1}},
             marks=pytest.mark.slow,
         ),
-        pytest.param({}, {"precision": "bf16"}, marks=pytest.mark.slow),
+        ({}, {"precision": "bf16"}),
         pytest.param(
             {"family": "diffusion", "num_steps": 5, "finetune_steps": 2},
             {"ratio_norm": "guard"},

@@ -17,8 +17,8 @@ from robo_rl.export.parity import inpaint_parity, numeric_parity
     ("sampler", "net"),
     [
         pytest.param("gaussian", "mlp", marks=pytest.mark.slow),
-        pytest.param("ddim", "mlp", marks=pytest.mark.slow),
-        ("categorical", "mlp"),
+        ("ddim", "mlp"),
+        pytest.param("categorical", "mlp", marks=pytest.mark.slow),
         pytest.param("flow_noise", "mlp", marks=pytest.mark.slow),
         pytest.param("flow_sde", "unet1d", marks=pytest.mark.slow),
     ],

@@ -32,6 +32,7 @@ from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.config.provenance import machine_info, versions
 from robo_rl.core.errors import ConfigError
 from robo_rl.env.gym_envs.env import usable_cpus
+from robo_rl.train.pipeline.run_warnings import emit_precision_warnings
 
 
 class CellState(StrEnum):
@@ -185,11 +186,13 @@ class SuiteRunner:
         threads = max(1, usable_cpus() // jobs)
         version, place = versions().get("robo-rl", ""), describe_machine(machine_info())
         pace = RunConditions(jobs=jobs, threads=threads, version=version, machine=place)
+        tasks = self.run_tasks(chosen)
+        emit_precision_warnings(task.experiment for task in tasks)
         with ProgressDisplay() as board:
             sitting = BenchSession(self.results, pace, self.estimate, board)
             if chosen:
                 self.results.demand_writable()
-                sitting.run(self.run_tasks(chosen))
+                sitting.run(tasks)
         self.kept = self.results.read()
         if self.pilots:
             self._choose()

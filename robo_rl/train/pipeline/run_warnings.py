@@ -20,6 +20,13 @@ def emit_run_warnings(experiment: Experiment, labels: Iterable[str]) -> None:
         warnings.warn(doubt, Notice, stacklevel=2)
 
 
+def emit_precision_warnings(experiments: Iterable[Experiment]) -> None:
+    """Emit each distinct warning about slow precisions of experiments as a ``Notice``."""
+    found = (doubt for each in experiments for doubt in find_precision_warnings(each, each.stages))
+    for doubt in dict.fromkeys(found):
+        warnings.warn(doubt, Notice, stacklevel=2)
+
+
 def find_power_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
     """Yield a sentence for each gate with too few episodes to pass, except where it is waived.
 
@@ -42,26 +49,20 @@ def find_precision_warnings(experiment: Experiment, labels: Iterable[str]) -> It
         experiment: Experiment with the device.
         labels: Labels of the stages to check.
     """
-    if not (_runs_on_cpu(experiment.device) and cpu_emulates_bf16()):
+    on_gpu = experiment.device.startswith("cuda") or experiment.place.type == "cuda"
+    if on_gpu or not cpu_emulates_bf16():
         return
     for label in labels:
         settings = experiment.stages[label].cfg.model_dump(mode="json")
         for place in _places(settings, f"stages.{label}"):
             yield (
                 f"{place}: bf16 takes many times as long as fp32 on this processor, which has no"
-                " products in bfloat16; use fp32, or a GPU"
+                " AVX-512; use fp32, or a GPU"
             )
 
 
-def _runs_on_cpu(device: str) -> bool:
-    """Whether a device by name is the CPU; a GPU need not exist."""
-    import torch
-
-    return device == "cpu" or (device == "auto" and not torch.cuda.is_available())
-
-
 def _places(settings: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """Yield the dotted keys of bfloat16 among nested settings."""
+    """Yield the dotted keys of bfloat16 among nested settings; lists hold none."""
     for key, value in settings.items():
         place = f"{prefix}.{key}"
         if key == "precision" and value == Precision.BF16.value:

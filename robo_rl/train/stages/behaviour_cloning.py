@@ -47,7 +47,8 @@ class CloneBehaviour(Stage):
         """Length, batch, optimiser and precision; ``only_success`` leaves out failed episodes.
 
         ``precision: bf16`` computes the loss in bfloat16, on a GPU or on a processor with
-        AVX512-BF16 or AMX. Other processors emulate it slowly. The policy acts in float32.
+        AVX512-BF16 or AMX. x86 processors below AVX-512 emulate it, many times slower. The
+        policy acts in float32.
 
         ``num_reset_samples`` widens the normalisation range of observations by that many start
         states. These need no demonstration. A few demonstrations show few object poses, and other

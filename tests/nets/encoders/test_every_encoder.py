@@ -44,7 +44,9 @@ FAST = [
 ]
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "resnet18")) for name in SMALL]
+)
 def test_a_policy_with_it_conforms(name):
     check_policy(lambda: small_policy(name), "flow")
 

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from small_vla import ACT, FOLDERS, KINDS, OBS, observations, small_vla_policy, tiny_vla
+from small_vla import (
+    ACT,
+    FOLDERS,
+    KINDS,
+    OBS,
+    ROUNDING,
+    observations,
+    small_vla_policy,
+    tiny_vla,
+)
 from torch import Tensor
 
 from robo_rl.algo.ppo.ppo import Ppo
@@ -48,7 +57,7 @@ def test_a_chain_integrates_lerobots_velocity_in_our_time(
     rows = {name: torch.zeros(3, 1, *spec.shape, dtype=getattr(torch, spec.dtype))
             for name, spec in items.items()}  # fmt: skip
     chunk = policy.decode_normalized(rows, vla.case["noise"])
-    torch.testing.assert_close(chunk, vla.case["chunk"], rtol=1e-5, atol=5e-4)
+    torch.testing.assert_close(chunk, vla.case["chunk"], **ROUNDING)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -115,7 +115,7 @@ def test_one_that_is_killed_is_followed_by_the_way_to_rest(deployment: Deploymen
         "the policy process died",
     )
     assert health["ticks"] >= 30
-    assert first_repeated(deployment.robot.sent, fault_s) - fault_s < 2.0
+    assert first_repeated(deployment.robot.sent, fault_s) - fault_s < 1.0
     assert deployment.robot.states[-1] == "faulted"
     at_rest_within_limits(deployment, fault_s)
 

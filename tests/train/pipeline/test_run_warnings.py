@@ -15,7 +15,11 @@ from robo_rl.core.errors import Notice
 from robo_rl.optim.precision import cpu_emulates_bf16
 from robo_rl.train.pipeline import run_warnings
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.run_warnings import emit_run_warnings, find_precision_warnings
+from robo_rl.train.pipeline.run_warnings import (
+    emit_precision_warnings,
+    emit_run_warnings,
+    find_precision_warnings,
+)
 
 LABELS = ["bc", "online"]
 
@@ -61,7 +65,8 @@ def test_a_stage_that_is_not_run_is_not_named():
 @pytest.mark.usefixtures("emulated")
 def test_on_a_gpu_it_is_not_named(monkeypatch: pytest.MonkeyPatch):
     assert not list(find_precision_warnings(experiment("cuda"), LABELS))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     assert not list(find_precision_warnings(experiment("auto"), LABELS))
 
 
@@ -71,7 +76,7 @@ def test_on_a_gpu_it_is_not_named(monkeypatch: pytest.MonkeyPatch):
         ("x86_64", "AVX2", True),
         ("x86_64", "DEFAULT", True),
         ("x86_64", "AVX512", False),
-        ("AMD64", "AVX512_BF16", False),
+        ("AMD64", "NO AVX", True),
         ("aarch64", "DEFAULT", False),  # unknown, so that nothing is said
     ],
 )
@@ -81,6 +86,17 @@ def test_which_processors_emulate_it(
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     assert cpu_emulates_bf16() is emulated
+
+
+@pytest.mark.usefixtures("emulated")
+def test_cells_of_a_suite_say_the_same_once():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        emit_precision_warnings([experiment(), experiment(), experiment(bf16=("bc",))])
+    assert [str(each.message).split(":")[0] for each in told] == [
+        "stages.bc.precision",
+        "stages.online.algo.precision",
+    ]
 
 
 def test_a_processor_with_products_in_bfloat16_is_not_warned(monkeypatch: pytest.MonkeyPatch):

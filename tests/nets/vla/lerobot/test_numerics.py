@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_vla import KINDS, euler, tiny_vla
+from small_vla import KINDS, ROUNDING, euler, tiny_vla
 
 from robo_rl.nets.vla.layers import KeyValue
-
-ROUNDING = {"rtol": 1e-5, "atol": 5e-4}
-"""Between processors with other vector instructions."""
 
 
 @pytest.mark.parametrize("kind", KINDS)

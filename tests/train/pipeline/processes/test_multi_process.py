@@ -143,7 +143,7 @@ def test_a_run_of_one_goes_on_with_two(runner: Runner, road, cloned: Path):
     "algo",
     [
         ("stages.online.algo.name=nft",),
-        pytest.param(("stages.online.algo.group_size=2",), marks=pytest.mark.slow),
+        ("stages.online.algo.group_size=2",),
         pytest.param(
             ("stages.online.algo.ratio=cfm", "stages.online.algo.advantage=monte_carlo"),
             marks=pytest.mark.slow,
