@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,8 @@ from robo_rl.nets.vla.prefix import Prefix, pad_last
 from robo_rl.policy.base import DenoisingPolicy
 
 KINDS = ("smolvla", "pi0", "pi05")
-ROUNDING = {"rtol": 1e-5, "atol": 5e-4}
-"""Of LeRobot's numbers between processors with other vector instructions."""
+assert_near = partial(torch.testing.assert_close, rtol=1e-5, atol=5e-4)
+"""Compares with LeRobot's numbers, which other vector instructions round otherwise."""
 FOLDERS = Path(__file__).parent / "nets" / "vla"
 CAMERAS = ("obs.images.front", "obs.images.wrist")
 

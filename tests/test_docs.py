@@ -130,7 +130,7 @@ def test_what_is_a_part_of_a_file_fits(page: Path, tmp_path: Path, monkeypatch: 
     from robo_rl.data.columns.mapping import read_mapping
     from robo_rl_sim2real.node.settings import DeploySettings
 
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(tmp_path)  # where no run is
     for index, block in enumerate(blocks(page, "yml")):
         path = tmp_path / f"{index}.yaml"
         if re.match(r"(robot|observe|teleop):", block):

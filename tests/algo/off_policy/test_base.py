@@ -98,7 +98,7 @@ def test_soft_targets_pay_for_certainty(inside):
     torch.testing.assert_close(targets(sac, batch), wanted.detach())
 
 
-def test_steps_keep_pace_with_decisions():
+def test_steps_keep_pace_with_decisions(monkeypatch: pytest.MonkeyPatch):
     policy, world = control_policy(), Control()
     fields = {"utd_ratio": 0.11, "warmup_decisions": 2 * NUM_ENVS, "critic_warmup_steps": 5}
     td3 = learner(Td3, policy, **fields)
@@ -108,7 +108,7 @@ def test_steps_keep_pace_with_decisions():
         at.append(td3.steps)
         return update(*given)
 
-    td3.actor.update = updated
+    monkeypatch.setattr(td3.actor, "update", updated)
     steps = [td3.update(world.rollout(policy, 1))["gradient_steps"] for _ in range(4)]
     assert steps == [0.0, 3.0, 7.0, 10.0]  # 0, then 3.52, 7.04, 10.56 in all
     moved = {name for name, x in policy.state_dict().items() if not torch.equal(x, before[name])}

@@ -11,7 +11,7 @@ from small_vla import (
     FOLDERS,
     KINDS,
     OBS,
-    ROUNDING,
+    assert_near,
     observations,
     small_vla_policy,
     tiny_vla,
@@ -57,7 +57,7 @@ def test_a_chain_integrates_lerobots_velocity_in_our_time(
     rows = {name: torch.zeros(3, 1, *spec.shape, dtype=getattr(torch, spec.dtype))
             for name, spec in items.items()}  # fmt: skip
     chunk = policy.decode_normalized(rows, vla.case["noise"])
-    torch.testing.assert_close(chunk, vla.case["chunk"], **ROUNDING)
+    assert_near(chunk, vla.case["chunk"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

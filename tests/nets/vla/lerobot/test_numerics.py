@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_vla import KINDS, ROUNDING, euler, tiny_vla
+from small_vla import KINDS, assert_near, euler, tiny_vla
 
 from robo_rl.nets.vla.layers import KeyValue
 
@@ -15,8 +15,8 @@ def test_losses_and_chunks_are_those_of_lerobot(kind: str):
     vla = tiny_vla(kind)
     prefix, (x, target) = vla.prefix(), vla.noisy
     errors = (target - vla.velocity(x, vla.case["time"], prefix)).square()
-    torch.testing.assert_close(errors, vla.case["squared_errors"], **ROUNDING)
-    torch.testing.assert_close(euler(vla, prefix), vla.case["chunk"], **ROUNDING)
+    assert_near(errors, vla.case["squared_errors"])
+    assert_near(euler(vla, prefix), vla.case["chunk"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
