@@ -64,7 +64,7 @@ def demand_disk(needed: int, folder: Path, what: str, hint: str) -> None:
     Raises:
         DeviceError: It has not.
     """
-    held = sum(map(_size_on_disk, folder.rglob("*")))
+    held = size_on_disk(folder)
     parent = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     free = shutil.disk_usage(parent).free
     if needed - held > SHARE * free:
@@ -77,7 +77,12 @@ def demand_disk(needed: int, folder: Path, what: str, hint: str) -> None:
         )
 
 
-def _size_on_disk(path: Path) -> int:
+def size_on_disk(folder: Path) -> int:
+    """Return the bytes that the files of a folder take; 0 without the folder."""
+    return sum(map(_size_of_file, folder.rglob("*")))
+
+
+def _size_of_file(path: Path) -> int:
     """Return the bytes that a path takes; 0 if it is gone."""
     try:
         return path.stat().st_blocks * 512

@@ -1,16 +1,12 @@
-"""Records whole episodes to a store, env by env and wave by wave, and resumes anywhere.
+"""Collects the steps of envs into whole episodes, and fits episodes to a store.
 
-Shapes: B envs of a wave, L env steps of an episode. A wave is the first episode of every env. Its
-seed depends only on its index, so a resumed recording equals an uninterrupted one.
+Shapes: B envs of a wave, L env steps of an episode.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import accumulate
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +18,6 @@ from robo_rl.data.dataset import EXECUTED, INTERVENTION
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.instructions import told_sentences
 from robo_rl.stats.reported import reported_rate
-from robo_rl.train.checkpoint.interrupt import between_updates
-from robo_rl.train.checkpoint.progress import Progress
 from robo_rl.train.datasets.expert_labels import ExpertLabels
 from robo_rl.train.pipeline.stage import Context
 
@@ -80,58 +74,6 @@ def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:
 def num_successes(store: ZarrStore, after: int = 0) -> int:
     """Return the number of successful episodes from ``after`` on."""
     return sum(bool(record.success) for record in store.episodes[after:])
-
-
-def record_waves(
-    store: ZarrStore,
-    episodes: int,
-    wave_of: Callable[[int], Episodes],
-    *,
-    after: int = 0,
-    successes: int = 0,
-) -> None:
-    """Fill a store up to a number of episodes, or up to the last of a number of successes.
-
-    Args:
-        store: Store, possibly with some of the episodes.
-        episodes: Largest number of episodes from waves.
-        wave_of: Index of a wave → its episodes, at least one, in the order of their envs.
-        after: Number of leading episodes that are not from waves.
-        successes: Number of successful episodes from waves that suffices; 0 for no such end.
-
-    Raises:
-        Interrupted: A signal arrived; the episodes of all finished waves are in the store.
-    """
-    wave, first = _next(store, after)
-    enough = successes or math.inf
-    with Progress(episodes, "record", "episodes") as progress, between_updates() as pause:
-        while (missing := episodes + after - len(store.episodes)) > 0 and (
-            lacking := enough - num_successes(store, after)
-        ) > 0:
-            new = [each for each in wave_of(wave) if each["meta"]["env"] >= first][:missing]
-            new = _until_success(new, lacking)
-            done = len(store.episodes) - after + len(new)
-            pause.checkpoint(partial(store.extend, new), due=True, kept=f"{done:,} episodes")
-            progress.update(done)
-            wave, first = wave + 1, 0
-
-
-def _until_success(episodes: Episodes, number: float) -> Episodes:
-    """Return the episodes up to the one with which ``number`` of them succeed, or all."""
-    counts = accumulate(bool(each["success"]) for each in episodes)
-    return [
-        each
-        for each, count in zip(episodes, counts, strict=True)
-        if count - bool(each["success"]) < number
-    ]
-
-
-def _next(store: ZarrStore, after: int) -> tuple[int, int]:
-    """Return wave and env after those of the store's last episode."""
-    if len(store.episodes) <= after:
-        return 0, 0
-    meta = cast("dict[str, int]", store.episodes[-1].meta)
-    return meta["wave"], meta["env"] + 1
 
 
 class EpisodeRecorder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,7 @@ from small_runs import EXPERIMENT, STAGES, outcome
 from robo_rl import Bundle
 from robo_rl.algo.off_policy.td3 import Td3
 from robo_rl.config.models import ConfigTree
-from robo_rl.core.errors import DataError, Notice, RoboRlError
+from robo_rl.core.errors import DataError, DeviceError, Notice, RoboRlError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -165,6 +166,15 @@ def test_demonstrations_beyond_the_memory_are_told_at_the_first_wave(tmp_path, o
     monkeypatch.setattr(collect_demonstrations, "fits_memory", lambda needed: False)
     with pytest.warns(Notice, match=r"need about .* GB.*read the images from files"):
         run_experiment(seeing({"collect": STAGES["collect"]}), [], tmp_path)
+
+
+def test_images_beyond_the_disk_are_an_error_at_the_first_wave(tmp_path, opengl, monkeypatch):
+    collect = {**STAGES["collect"], "num_envs": 2, "episodes": 1000}
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
+    with pytest.raises(DeviceError, match=r"disk space for 1,000 episodes with images.*are kept"):
+        run_experiment(seeing({"collect": collect}), [], tmp_path)
+    (place,) = tmp_path.glob("*/*-collect")
+    assert len(ZarrStore.open(place / "data.zarr").episodes) == 2
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ from robo_rl.train.datasets.episode_recorder import (
     Episodes,
     num_successes,
     open_stage_store,
-    record_waves,
     success_share,
 )
 from robo_rl.train.datasets.expert_labels import executed_column, find_demonstrator
+from robo_rl.train.datasets.wave_recording import record_waves
 from robo_rl.train.evaluation.action_gain import is_displaceable, label_gain
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
