@@ -24,7 +24,7 @@ LEARNT = {"offline": {"critic_steps": 3, "steps": 2, "holdout_fraction": 0.0, "f
 
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Experiment, "place", property(lambda self: GPU))
-    for stage in ("behaviour_cloning", "distill", "online_rl", "offline_rl"):
+    for stage in ("behaviour_cloning", "distillation.one_step", "online_rl", "offline_rl"):
         monkeypatch.setattr(f"robo_rl.train.stages.{stage}.record_video", lambda *_: {})  # slow
 
 
