@@ -95,6 +95,7 @@ class CollectDemonstrations(Stage):
         Raises:
             PluginError: Neither env nor task has an expert, or no world survives its first step.
             DataError: Too few of the episodes succeed.
+            DeviceError: The disk has no room for so many episodes with images.
         """
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:

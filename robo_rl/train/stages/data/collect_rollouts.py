@@ -89,6 +89,7 @@ class CollectRollouts(Stage):
             DataError: A whole wave has no episode of at least ``min_return``, or the newest dataset
                 has other observations or actions, or no column for executed actions beside labels.
             PluginError: The env brings no expert for labels.
+            DeviceError: The disk has no room for so many episodes with images.
         """
         policy = load_policy(context.artifact("policy"))
         earlier = context.dataset() if self.cfg.append else None
