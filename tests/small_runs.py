@@ -68,7 +68,7 @@ def outcome(directory: Path) -> dict[str, Any]:
     for path in sorted(directory.glob("0*/report.json")):
         report = json.loads(path.read_text())
         found[path.parent.name] = {k: v for k, v in report.items() if k not in VARIES}
-    for path in sorted(directory.glob("0*/policy/tensors.safetensors")):
+    for path in sorted(directory.glob("0*/policy/*.*")):  # weights, and what describes them
         found[str(path.relative_to(directory))] = hashlib.sha256(path.read_bytes()).hexdigest()
     for path in sorted(directory.glob("0*/metrics.jsonl")):
         rows = [json.loads(line) for line in path.read_text().splitlines()]

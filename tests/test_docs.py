@@ -95,6 +95,10 @@ def test_the_docs_policy_acts_and_learns(python, generator):
     chain = policy.sample(obs, generator)
     assert chain.log_prob.shape == (4, 4, 8, 2)
     assert policy.loss(obs, chain.act, generator).isfinite().all()
+    taken = []
+    policy.from_env = lambda obs, act: taken.append(act) or act  # also relative actions are
+    policy.loss(obs, chain.act, generator)
+    assert torch.equal(taken[0], chain.act)
 
 
 @pytest.mark.parametrize(("successes", "answer"), [(99, "pass"), (85, "cannot tell"), (50, "fail")])

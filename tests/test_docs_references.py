@@ -21,6 +21,7 @@ from robo_rl.cli import main
 from robo_rl.config import registry
 from robo_rl.config.models import compose, validate
 from robo_rl.config.renamed_keys import RENAMED_KEYS, new_key
+from robo_rl.config.search_path import CONFIGS
 from robo_rl.core.errors import DeviceError
 from tools.reference import config_keys
 
@@ -167,7 +168,7 @@ def config(kind: str, name: str) -> type[BaseModel]:
 def test_python_names_and_groups_exist(page: Path):
     names = [re.split(r"[(:]", text)[0] for text in on_tick(page)]
     dotted = [name for name in names if re.fullmatch(r"robo_rl\w*(\.\w+)+", name)]
-    groups = {f"robo_rl.{kind}" for kind in registry.kinds()}
+    groups = {f"robo_rl.{kind}" for kind in registry.kinds()} | {CONFIGS}
     assert [name for name in dotted if name not in groups and not importable(name)] == []
 
 

@@ -40,7 +40,8 @@ the measured time.
 training. All seeds share these states, so differences are of runs and not of starts |
 | before, one step | the cloned policy and the distilled student on the same start states |
 | interval | 95 %, Student's over seeds; over several tasks with Welch's and Satterthwaite's \
-degrees of freedom. For a success rate at least as wide as Wilson's of all episodes |
+degrees of freedom. For a success rate at least as wide as Wilson's of the distinct episodes; \
+those that all seeds share count once |
 | IQM | interquartile mean; its interval uses the spread of a stratified bootstrap, and is left \
 out where the IQM equals the mean |
 | better than | probability that a run beats one of the other method's (Agarwal et al. 2021); \
@@ -51,7 +52,8 @@ episodes |
 | > and ≤ | lower bound, because too many runs ended first; upper bound, because runs reached the \
 rate in their first full window or, without exploration, at their start |
 | degraded | runs that end more than `degradation_threshold` (5 points) below an earlier part of \
-their curve. A run that did not fall counts with a probability of at most 1 % |
+their curve. A run that did not fall counts with a probability of at most 1 %. Runs whose \
+episodes share starts in groups (GRPO) are not tested |
 | rollbacks | restorations by the collapse guard in all runs |
 | worse than before | runs that end more than `degradation_threshold` below their initial \
 policy. Runs that were \
@@ -59,8 +61,8 @@ ruined in their first block have not fallen, and the guard does not detect them 
 | growth | (after − before) ÷ abs(before) of a run, and its mean |
 | stopped early | runs that reached a stop criterion before their budget; they had less time to \
 fall |
-| ratio | of two runs of one task and seed; the interval is of the geometric mean, Student's of \
-the logarithms |
+| ratio | of two runs of one task and seed; the interval is of the geometric mean, that of \
+a score for the logarithms |
 | sequential test | *different*, *cannot tell*, or the seeds that are still needed \
 (`robo_rl/stats/sequential.py`; `--seeds` runs them). It covers all tasks and methods in planned \
 groups of seeds, and stops before an incomplete group. *Cannot tell* does not mean equal |

@@ -157,6 +157,7 @@ def _machine() -> Iterator[MachineCheck]:
 def _plugins() -> Iterator[MachineCheck]:
     """Load every registered component."""
     from robo_rl.config.registry import ambiguous_names, kinds, names
+    from robo_rl.config.search_path import plugin_configs
 
     named = [(kind, name) for kind in kinds() for name in names(kind)]
     failed: dict[tuple[str, str], list[str]] = {}
@@ -170,6 +171,10 @@ def _plugins() -> Iterator[MachineCheck]:
             yield MachineCheck(
                 "note", f"{kind}.{bare} is of several distributions: {', '.join(meant)}"
             )
+    for each in plugin_configs():
+        if not any(each.folder.glob("**/*.yaml")):
+            problem = f"'{each.package}' of {each.distribution} holds no configs: {each.folder}"
+            yield MachineCheck("FAIL", problem)
     count = len(named) - sum(map(len, failed.values()))
     remedy = "" if named else "pip install -e . (or of the wheel) registers them"
     yield MachineCheck("ok" if named else "FAIL", f"{count} of {len(named)} load", remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,9 +34,15 @@ def run(
 
 
 def _configs() -> list[tuple[str, str, str, str]]:
-    from robo_rl.config.models import available_configs
+    from robo_rl.config.search_path import available_configs, plugin_configs
+
+    plugins = plugin_configs()
+
+    def origin(path: Path) -> str:
+        owners = [each.distribution for each in plugins if path.is_relative_to(each.folder)]
+        return owners[0] if owners else "robo-rl" if path.is_absolute() else "./configs"
 
     return [
-        ("configs", name, "robo-rl" if path.is_absolute() else "./configs", str(path))
+        ("configs", name, origin(path), str(path))
         for name, path in sorted(available_configs().items())
     ]

@@ -2,7 +2,7 @@
 
 A verb's module has a function ``run`` (a command) or a ``typer.Typer`` called ``app`` (a group);
 the verbs that run an experiment up to a stage share one. The verbs of deployment are registered as
-entry points.
+entry points, and so are those of plugins.
 """
 
 from __future__ import annotations
@@ -112,8 +112,9 @@ def _joined(words: list[str]) -> list[str]:
 
 def _run(words: list[str]) -> int:
     verb = words[0] if words and not words[0].startswith("-") else None
-    if verb is not None and verb not in VERBS:
-        raise ConfigError(f"unknown verb '{verb}'", hint=did_you_mean(verb, VERBS))
+    if verb is not None and verb not in VERBS and verb not in (known := _plugin_verbs()):
+        hint = did_you_mean(verb, [*VERBS, *known])
+        raise ConfigError(f"unknown verb '{verb}'", hint=hint)
     command: Any = typer.main.get_command(_app(verb))
     if not words or (len(words) == 1 and hasattr(command.commands.get(verb), "commands")):
         words = [*words, "--help"]  # also for a group without a command
@@ -171,7 +172,10 @@ def _app(verb: str | None) -> typer.Typer:
         epilog="Any verb: --debug shows the traceback of an error.",
     )
     app.callback()(_root)
-    for name, line in VERBS.items():
+    lines: dict[str, str | None] = dict(VERBS)
+    if verb is not None:
+        lines.setdefault(verb, None)  # of a plugin: its docstring is its help
+    for name, line in lines.items():
         code = load_verb(name) if name == verb else _nothing
         if isinstance(code, typer.Typer):
             app.add_typer(code, name=name, help=line)
@@ -180,9 +184,17 @@ def _app(verb: str | None) -> typer.Typer:
     return app
 
 
+def _plugin_verbs() -> list[str]:
+    """Return the verbs that plugins register."""
+    from robo_rl.config.registry import names
+
+    ours = {verb.replace(" ", "-") for verb in ON_ROBOTS}
+    return [name for name in names("verbs") if name not in ours]
+
+
 def load_verb(verb: str) -> Any:
     """Return the function or the group of commands of a verb."""
-    if verb in ON_ROBOTS:
+    if verb in ON_ROBOTS or verb not in VERBS:
         from robo_rl.config.registry import demand_interface, load
 
         name = verb.replace(" ", "-")

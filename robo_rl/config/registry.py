@@ -10,7 +10,9 @@ installing a plugin never changes the meaning of a config.
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, Validat
 from pydantic_core import CoreSchema, core_schema
 
 from robo_rl.config.models import ConfigModel, NestedError, validate_strict
+from robo_rl.config.plugin_fault import fault_of
+from robo_rl.config.search_path import CONFIGS
 from robo_rl.core.errors import DeviceError, Notice, PluginError
 from robo_rl.core.suggestions import did_you_mean
 
@@ -60,9 +64,9 @@ def names(kind: str) -> list[str]:
 
 
 def kinds() -> list[str]:
-    """Return all kinds with at least one registered name."""
+    """Return all kinds of components with at least one registered name."""
     groups = cast("set[str]", entry_points().groups)
-    return sorted(g.removeprefix(_PREFIX) for g in groups if g.startswith(_PREFIX))
+    return sorted(g.removeprefix(_PREFIX) for g in groups if g.startswith(_PREFIX) and g != CONFIGS)
 
 
 def provider(kind: str, name: str) -> tuple[str, str]:
@@ -74,6 +78,30 @@ def provider(kind: str, name: str) -> tuple[str, str]:
     """
     point = _point(kind, name)
     return _distribution(point), point.value
+
+
+def name_of(kind: str, loaded: Any) -> str:
+    """Return the name by which configs refer to a loaded component.
+
+    Raises:
+        PluginError: No installed distribution registers it.
+    """
+    for name, point in _named(kind).items():
+        if _is_loaded_as(point, loaded):
+            return name
+    raise PluginError(
+        "is registered under no name",
+        where=getattr(loaded, "__qualname__", repr(loaded)),
+        hint=f"add it to the entry points [robo_rl.{kind}] of its distribution, and reinstall it",
+    )
+
+
+def _is_loaded_as(point: EntryPoint, loaded: Any) -> bool:
+    """Return whether an entry point has loaded this object; imports nothing."""
+    found: Any = sys.modules.get(point.module)
+    for attribute in (point.attr or "").split("."):
+        found = getattr(found, attribute, None)
+    return found is loaded
 
 
 def ambiguous_names(kind: str) -> dict[str, list[str]]:
@@ -170,10 +198,35 @@ class Component(Generic[T_co]):
     cfg: Any
 
     def build(self, *args: Any, **kwargs: Any) -> T_co:
-        """Return ``cls(cfg, *args, **kwargs)``; an object without a config is returned as is."""
-        if self.cfg is not None:
-            return self.cls(self.cfg, *args, **kwargs)
-        return self.cls(*args, **kwargs) if isinstance(self.cls, type) else self.cls
+        """Return ``cls(cfg, *args, **kwargs)``; an object without a config is returned as is.
+
+        Raises:
+            PluginError: The class takes other arguments.
+        """
+        if self.cfg is None and not isinstance(self.cls, type):
+            return self.cls
+        if not self.takes(*args, **kwargs):
+            given = [type(each).__name__ for each in self._arguments(args)] + sorted(kwargs)
+            raise PluginError(
+                "takes other arguments than it is given",
+                where=f"{singular(self.kind)} '{self.name}'",
+                expected=f"a call with ({', '.join(given)})",
+                found=f"{self.cls.__name__}{inspect.signature(self.cls)}",
+            )
+        return self.cls(*self._arguments(args), **kwargs)
+
+    def takes(self, *args: Any, **kwargs: Any) -> bool:
+        """Return whether the class can be called with its config and these arguments."""
+        try:
+            inspect.signature(self.cls).bind(*self._arguments(args), **kwargs)
+        except TypeError:
+            return False
+        except ValueError:  # a class of C, which has no signature
+            return True
+        return True
+
+    def _arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return args if self.cfg is None else (self.cfg, *args)
 
 
 class component:  # noqa: N801  reads as a function in annotations
@@ -280,9 +333,13 @@ class _NoFields(ConfigModel):
 
 def _config(loaded: Any, fields: dict[str, Any]) -> BaseModel | None:
     model = cast("type[BaseModel]", getattr(loaded, "Config", _NoFields))
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        where, expected = f"Config of {loaded!r:.80}", "a class that derives from ConfigModel"
+    where = f"Config of {loaded!r:.80}"
+    if not (isinstance(model, type) and issubclass(model, ConfigModel)):
+        expected = "a class that derives from ConfigModel"
         raise PluginError("is no config", where=where, expected=expected, found=f"{model!r:.80}")
+    if "name" in model.model_fields:
+        hint = "rename the field: 'name' is the name of the component"
+        raise PluginError("has a field 'name'", where=where, hint=hint)
     try:
         cfg = validate_strict(fields, model)
     except ValidationError as error:
@@ -358,9 +415,11 @@ def _import(point: EntryPoint) -> Any:
     try:
         found = point.load()
     except (Exception, SystemExit) as error:
+        fault = fault_of(error, {point.module.partition(".")[0]})
+        place = "" if fault is None else f" at {fault.place}"
         raise missing_extra(error) or PluginError(
             f"'{point.name} = {point.value}' of the distribution '{_distribution(point)}'"
-            f" fails to load: {type(error).__name__}: {error}"
+            f" fails to load{place}: {type(error).__name__}: {error}"
         ) from error
     if point.dist is not None:
         name, version = _name_and_version(point.dist)

@@ -8,13 +8,18 @@ in ``experiment/``, ``method/`` or ``deploy/``, or outside every configs folder,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from robo_rl.config.merge import merge, nest_under
 from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import nearest
+
+CONFIGS = "robo_rl.configs"
+"""Group of entry points whose values are packages of configs."""
 
 _MAX_BYTES = 1_000_000
 _ROOT_FOLDER = "experiment"
@@ -22,14 +27,45 @@ _ROOT_FOLDERS = (_ROOT_FOLDER, "method", "deploy")
 
 
 def default_search() -> list[Path]:
-    """Return the folders to search: ``./configs``, then those shipped with the library."""
+    """Return the folders to search: ``./configs``, those of the library, and those of plugins.
+
+    A plugin names the package of its configs in the entry points ``robo_rl.configs``. A file of the
+    library has precedence over a plugin's file of the same name.
+    """
     here = Path(__file__).resolve().parents[1]
-    folders = [Path("configs"), here / "configs", here.parent / "configs"]
+    # A checkout has the folder beside the package, a wheel in it.
+    ours = [here / "configs"] if (here / "configs").is_dir() else [here.parent / "configs"]
     found: dict[Path, Path] = {}
-    for folder in folders:
+    for folder in (Path("configs"), *ours, *(each.folder for each in plugin_configs())):
         if folder.is_dir():
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
+
+
+class PluginConfigs(NamedTuple):
+    """Configs of a plugin.
+
+    Args:
+        distribution: Name of the distribution.
+        package: Its package of configs, as registered.
+        folder: Folder of the package; it need not exist.
+    """
+
+    distribution: str
+    package: str
+    folder: Path
+
+
+def plugin_configs() -> list[PluginConfigs]:
+    """Return the packages in the entry points ``robo_rl.configs``; nothing is imported."""
+    found: list[PluginConfigs] = []
+    for point in entry_points(group=CONFIGS):
+        top, *rest = point.value.strip().split(".")
+        spec = find_spec(top) if top else None
+        roots = list((spec and spec.submodule_search_locations) or ["."])
+        name = point.dist.name if point.dist else ""
+        found.append(PluginConfigs(name, point.value, Path(roots[0], *rest)))
+    return sorted(found)
 
 
 def available_configs(search: Iterable[Path] | None = None) -> dict[str, Path]:

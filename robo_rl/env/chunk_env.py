@@ -23,6 +23,7 @@ from robo_rl.api.env import (
     successes,
 )
 from robo_rl.core.errors import ConfigError, PluginError, SpecError
+from robo_rl.env.env_check import demand_obs, demand_step
 from robo_rl.env.transitions import where_rows
 
 Obs = dict[str, Tensor]
@@ -110,10 +111,13 @@ class ChunkEnv:
         self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
         self.dt_s, self.max_episode_steps = env.dt_s, env.max_episode_steps
         self._history: Obs = {}
+        self._is_checked = False
 
     def reset(self, seed: int | None = None) -> Obs:
         """Start a new episode in every env; return name → (B, To, …)."""
-        self._history = {k: self._fill(v) for k, v in self.env.reset(seed).items()}
+        obs = self.env.reset(seed)
+        demand_obs(self.env, obs, "reset()")
+        self._history = {k: self._fill(v) for k, v in obs.items()}
         return self._history
 
     def reset_groups(self, size: int, seed: int) -> Obs:
@@ -138,6 +142,9 @@ class ChunkEnv:
             raise SpecError("action chunk does not fit", expected=expected, found=tuple(act.shape))
         total, shown = _StepSums(self._history, self.num_envs, self.device), Obs()
         for step in self._steps(act[:, : self.exec_horizon]):
+            if not self._is_checked:
+                demand_step(self.env, step)
+                self._is_checked = True
             successor = self._successor(step.next_obs, shown)
             total.add(step, successor, self.gamma)
             self._history = self._after(step, successor)

@@ -16,6 +16,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Generator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -176,6 +177,18 @@ def _inpaint_of(policy: Any) -> Any:
     return policy.inpaint
 
 
+def demand_exporter() -> None:
+    """Check that the packages of the ``export`` extra are installed.
+
+    Raises:
+        DeviceError: One is missing.
+    """
+    absent = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
+    if absent:
+        needs, hint = f"exporting needs {' and '.join(absent)}", "pip install 'robo-rl[export]'"
+        raise DeviceError(needs, hint=hint)
+
+
 def write_graph(model: Graph, path: Path) -> None:
     """Write a graph.
 
@@ -183,12 +196,7 @@ def write_graph(model: Graph, path: Path) -> None:
         GateError: The module does not export.
         DeviceError: The packages of the ``export`` extra are not installed.
     """
-    try:
-        import onnxscript  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        raise DeviceError(
-            "exporting needs onnx and onnxscript", hint="pip install 'robo-rl[export]'"
-        ) from None
+    demand_exporter()
     with _quiet():
         try:
             program = _trace(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
@@ -38,7 +38,7 @@ class ClippedOptimizer(Stateful):
         weight_decay: Weight decay of AdamW.
     """
 
-    state_parts: ClassVar[tuple[str, ...]] = ("optim",)
+    state_parts: ClassVar[tuple[str, ...]] = ("optim", "counters")
 
     def __init__(
         self, params: Iterable[nn.Parameter], lr: float, grad_clip: float, weight_decay: float = 0.0
@@ -54,6 +54,20 @@ class ClippedOptimizer(Stateful):
     def skipped(self) -> int:
         """Number of skipped steps."""
         return int(self._skipped)
+
+    @property
+    def counters(self) -> dict[str, Tensor]:
+        """Numbers of skipped steps so far and in a row; a rollback leaves the first as it is."""
+        return {"skipped": self._skipped, "in_a_row": self._in_a_row}
+
+    @counters.setter
+    def counters(self, value: dict[str, Tensor]) -> None:
+        self._skipped = torch.maximum(self._skipped, value["skipped"].to(self._skipped.device))
+        self._in_a_row = value["in_a_row"].to(self._in_a_row.device)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load a state; that of an older checkpoint has no counters."""
+        super().load_state_dict({"counters": self.counters, **state})
 
     @property
     def lr(self) -> float:

@@ -14,7 +14,11 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 def policy_meta(policy: DenoisingPolicy) -> dict[str, Any]:
-    """Return everything except the weights as JSON: family and config, specs, normaliser."""
+    """Return everything except the weights as JSON: family and config, specs, normaliser.
+
+    Raises:
+        PluginError: The policy's class is not registered, so that nothing could load it.
+    """
     return {
         "policy": {"name": policy.family, **policy.cfg.model_dump(mode="json")},
         "obs_spec": policy.env_spec.model_dump(mode="json"),

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
+from robo_rl.config.registry import name_of
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
@@ -60,8 +61,6 @@ class DenoisingPolicy(nn.Module):
     """
 
     Config = PolicyConfig
-    family: ClassVar[str]
-    """Registered name of the family."""
     reparameterized: ClassVar[bool] = True
     """Whether samples are functions of Gaussian noise, through which gradients flow."""
     maps_noise: ClassVar[bool] = True
@@ -157,6 +156,15 @@ class DenoisingPolicy(nn.Module):
     def device(self) -> torch.device:
         """Where it is, and so what it is handed."""
         return self.normalizer.device
+
+    @property
+    def family(self) -> str:
+        """Name under which the class is registered.
+
+        Raises:
+            PluginError: No installed distribution registers the class.
+        """
+        return name_of("policies", type(self))
 
     @property
     def learns_spread(self) -> bool:

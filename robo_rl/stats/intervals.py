@@ -36,8 +36,10 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
     return Interval(low, 1.0 if successes == n else min(1.0, centre + half))
 
 
-def clopper_pearson(successes: int, n: int, confidence: float = 0.95) -> Interval:
+def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Interval:
     """Exact interval of a success rate, with at least the stated coverage.
+
+    Counts may be fractions, of groups of episodes that share a start.
 
     Source: Clopper and Pearson, Biometrika 26 (1934), as quantiles of the beta distribution. Needs
     scipy.
@@ -56,6 +58,13 @@ def normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def _check_counts(successes: float, n: int) -> None:
+def student_quantile(freedom: float, confidence: float) -> float:
+    """Two-sided quantile of Student's t of so many degrees of freedom; needs scipy."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + confidence) / 2))
+
+
+def _check_counts(successes: float, n: float) -> None:
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} episodes is impossible")

@@ -1,6 +1,6 @@
 """Comparison of two policies by episodes: non-inferiority, paired if both had the same starts.
 
-``power`` computes the number of episodes needed. Floor 1: numpy and the standard library.
+``power`` computes the number of episodes needed. Floor 1: numpy, and scipy for returns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from robo_rl.stats.intervals import Interval, normal_quantile, wilson
+from robo_rl.stats.intervals import Interval, normal_quantile, student_quantile, wilson
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -105,8 +105,13 @@ def paired_change(
     the uncertainty of the reference. If the reference's mean may be 0, the interval is too wide to
     decide. For one pair it is infinite.
 
+    Each end is the wider one of two: the percentile of the draws, and Student's with the standard
+    error of the draws. Percentiles of few pairs lie within the observed differences, so that alone
+    they would find one of two equal policies better in a quarter of the comparisons of two pairs.
+
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), §13.3, the percentile
-    interval.
+    interval, and §12.2, Student's; by §5.3 the variance of a resampled mean is (n − 1)/n of the
+    unbiased estimate. Needs scipy.
 
     Raises:
         ValueError: The arrays differ in length or are empty.
@@ -114,13 +119,16 @@ def paired_change(
     x, y = np.asarray(new, dtype=np.float64), np.asarray(ref, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1 or len(x) == 0:
         raise ValueError(f"expected two arrays (n,) of the same n ≥ 1, found {x.shape}, {y.shape}")
-    if len(x) == 1:
+    if (n := len(x)) == 1:
         return Comparison(_change(x, y), Interval(-math.inf, math.inf), margin)
     rng = np.random.default_rng(generator)
-    picks = (rng.integers(len(x), size=len(x)) for _ in range(reps))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile([_change(x[pick], y[pick]) for pick in picks], [tail, 1 - tail])
-    return Comparison(_change(x, y), Interval(float(low), float(high)), margin)
+    picks = (rng.integers(n, size=n) for _ in range(reps))
+    drawn, tail = [_change(x[pick], y[pick]) for pick in picks], (1 - confidence) / 2
+    half = student_quantile(n - 1, confidence) * math.sqrt(n / (n - 1)) * float(np.std(drawn))
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    change = _change(x, y)
+    interval = Interval(min(float(low), change - half), max(float(high), change + half))
+    return Comparison(change, interval, margin)
 
 
 def _change(new: NDArray[Any], ref: NDArray[Any]) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from robo_rl.stats.across_runs import stratified_bootstrap
+from robo_rl.stats.across_runs import student_interval
 from robo_rl.stats.intervals import wilson
 
 
@@ -18,7 +18,7 @@ def reported_rate(good: int, total: int) -> dict[str, Any]:
 
 
 def reported_mean(values: ArrayLike, unit: str) -> dict[str, Any]:
-    """Return the mean of values (N,) with a bootstrap interval."""
+    """Return the mean of values (N,) with Student's interval; one value has no interval."""
     table = np.asarray(values, dtype=np.float64)
-    low, high = stratified_bootstrap(table, lambda x: float(np.mean(x)))
+    low, high = (None, None) if len(table) < 2 else student_interval(table)
     return {"value": float(table.mean()), "low": low, "high": high, "n": len(table), "unit": unit}

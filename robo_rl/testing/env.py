@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Branchable, OpenLoop, Step, VecEnv, can_branch
-from robo_rl.core.errors import PluginError, SpecError
+from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec
+from robo_rl.env.env_check import demand_attributes, demand_obs, demand_step
 from robo_rl.testing.backend import check_backend, require
 
 __all__ = ["check_backend", "check_branchable", "check_vec_env", "random_act"]
@@ -54,7 +55,7 @@ def check_vec_env(make_env: MakeEnv, *, max_steps: int = 1000) -> None:
             _check_rollout(env)
     env.close()
     with closing(make_env(1)) as env:
-        env.obs_spec.validate_obs(env.reset(0))
+        demand_obs(env, env.reset(0), "reset()")
 
 
 def check_branchable(make_env: MakeEnv) -> None:
@@ -103,10 +104,8 @@ def _branchable(env: VecEnv) -> Branchable:
 
 
 def _check_specs(env: VecEnv) -> None:
-    try:
-        env.obs_spec.validate_obs(env.reset(0))
-    except SpecError as error:
-        raise PluginError(f"reset() does not fit obs_spec: {error}", where="conformance") from error
+    demand_attributes(type(env).__name__, env)
+    demand_obs(env, env.reset(0), "reset()")
     require(env.dt_s > 0, "dt_s must be positive", found=env.dt_s)
     require(env.max_episode_steps > 0, "max_episode_steps must be positive")
 
@@ -122,14 +121,7 @@ def _check_steps(env: VecEnv, max_steps: int) -> None:
 
 
 def _check_step(env: VecEnv, step: Step) -> None:
-    env.obs_spec.validate_obs(step.obs)
-    env.obs_spec.validate_obs(step.next_obs)
-    flags = {"terminated": step.terminated, "truncated": step.truncated, "valid": step.valid}
-    kinds = dict.fromkeys(flags, torch.bool) | dict.fromkeys(["rew", *step.metrics], torch.float32)
-    for name, value in {**flags, "rew": step.rew, **step.metrics}.items():
-        found = f"{tuple(value.shape)} {value.dtype}"
-        fits = value.shape == (env.num_envs,) and value.dtype == kinds[name]
-        require(fits, f"{name} must be (B,) {kinds[name]}", found=found)
+    demand_step(env, step)
     going = ~(step.terminated | step.truncated)
     for name, value in step.obs.items():
         same = torch.equal(value[going], step.next_obs[name][going])

@@ -40,10 +40,10 @@ def check_policy(make_policy: MakePolicy, name: str) -> None:
     Args:
         make_policy: Returns a new policy with weights of its own, in float32; small networks
             suffice.
-        name: Name of its family under ``robo_rl.policies``.
+        name: Name of its family under ``robo_rl.policies``, as configs write it.
 
     Raises:
-        PluginError: Names the violated property.
+        PluginError: Names the violated property, or the family is not registered.
         CheckpointError: The policy cannot be rebuilt from its saved state.
     """
     for check in (_check_sample, _check_replay, _check_one_step, _check_seeds, _check_decode):
@@ -194,6 +194,8 @@ def _check_gradient(policy: DenoisingPolicy) -> None:
 @torch.no_grad()
 def _check_archive(policy: DenoisingPolicy, name: str, *, anchored: bool) -> None:
     """Check that a policy rebuilt from JSON and tensors acts and explores bit-identically."""
+    family = policy.family
+    require(family == name, "it is registered under another name", expected=name, found=family)
     if anchored:
         policy.freeze_reference()
     meta = json.loads(json.dumps(policy_meta(policy)))

@@ -35,7 +35,17 @@ def check_robot(robot: Robot) -> None:
         SpecError: A name of the YAML is not in the MJCF.
     """
     model = _compile(robot)
-    for check in (_limits, _actuators, _sensors, _cameras, _masses, _contacts, _gripper, _hand):
+    for check in (
+        _limits,
+        _actuators,
+        _sensors,
+        _cameras,
+        _masses,
+        _contacts,
+        _base,
+        _gripper,
+        _hand,
+    ):
         check(robot, model)
     _holds_home(robot, model)
     _follows_targets(robot, model)
@@ -112,6 +122,15 @@ def _contacts(robot: Robot, model: Any) -> None:
     _expect(robot, "a solid shape does not meet contact type 1", bool(meets[solid].all()))
     itself = np.any(kind[:, None] & affinity[None, :])
     _expect(robot, "shapes of the robot meet each other; give them contype 2", not itself)
+
+
+def _base(robot: Robot, model: Any) -> None:
+    """Check that the base is the origin, since poses of the hand are in its frame."""
+    data = _at_home(robot, model)
+    mujoco.mj_kinematics(model, data)
+    base = data.body(robot.frames.base)
+    _close(robot, "position of the base", [0.0, 0.0, 0.0], base.xpos)
+    _close(robot, "quaternion of the base", [1.0, 0.0, 0.0, 0.0], base.xquat)
 
 
 def _gripper(robot: Robot, model: Any) -> None:

@@ -116,6 +116,87 @@ def test_all_that_is_wrong_with_a_task_is_told_before_anything_runs(
     assert not list((tmp_path / "runs").rglob("*.zarr"))
 
 
+@pytest.mark.parametrize("missing", ["dt_s", "episode_s"])
+def test_a_task_without_an_attribute_is_told_by_the_check_of_tasks(
+    plugins: Plugins, run, missing: str
+):
+    """And not by the digest of its world, which is taken before."""
+    names = "self.open_loop, self.dt_s, self.episode_s"
+    plugins.install(files=sweep((names, names.replace(f"self.{missing}", "unused"))))
+    status, err = run()
+    assert status == 2
+    assert err.startswith("robo-rl: task Sweep")
+    assert missing in err
+
+
+SLOW_COUNT = """\
+import torch
+from robo_rl import ActSpec, ConfigModel, ObsSpec, TensorSpec
+
+
+class Count:
+    class Config(ConfigModel):
+        "It has none."
+
+    def __init__(self, cfg, num_envs):
+        self.num_envs, self.device = num_envs, torch.device("cpu")
+        self.obs_spec = ObsSpec(items={"count": TensorSpec(shape=(1,))})
+        self.act_spec = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=10)
+        self.max_episode_steps = 5
+
+    def reset(self, seed=None):
+        return {"count": torch.zeros(self.num_envs, 1)}
+
+    step = close = reset
+"""
+
+
+def test_an_env_without_an_attribute_is_told_by_name(plugins: Plugins, run):
+    plugins.install("acme-envs", {"__init__.py": SLOW_COUNT}, {"envs": {"count": "Count"}})
+    status, err = run("env=count", "task=null")
+    assert status == 2
+    assert "robo-rl: env 'count': lacks attributes of VecEnv; expected dt_s: Real" in told(err)
+
+
+def test_a_class_that_takes_other_arguments_is_told_with_both(plugins: Plugins, run):
+    source = SLOW_COUNT.replace("cfg, num_envs)", "cfg, task, robot, num_envs)")
+    plugins.install("acme-envs", {"__init__.py": source}, {"envs": {"count": "Count"}})
+    status, err = run("env=count", "task=null")
+    assert status == 2
+    said = "robo-rl: env 'count': takes other arguments than it is given; expected a call with"
+    assert said in told(err)
+    assert "found Count(cfg, task, robot, num_envs)" in told(err)
+
+
+def test_a_verb_of_a_plugin_runs(plugins: Plugins, capsys: pytest.CaptureFixture[str]):
+    source = "def run(number: int):\n    'Double a number.'\n    print(2 * number)\n"
+    plugins.install("acme-verbs", {"__init__.py": source}, {"verbs": {"double": "run"}})
+    assert main(["double", "21"]) == 0
+    assert capsys.readouterr().out == "42\n"
+    assert main(["doubel"]) == 2
+    assert "did you mean 'double'?" in capsys.readouterr().err
+
+
+def test_configs_of_a_plugin_are_found_by_name(
+    plugins: Plugins, capsys: pytest.CaptureFixture[str]
+):
+    module = plugins.install("acme-tasks", FILES, POINTS)
+    entry = plugins.folder / f"{module}-1.0.dist-info" / "entry_points.txt"
+    entry.write_text(entry.read_text() + f"\n[robo_rl.configs]\nacme = {module}.configs\n")
+    folder = plugins.folder / module / "configs" / "experiment"
+    assert main(["doctor", "plugins"]) == 1
+    assert f"'{module}.configs' of acme-tasks holds no configs" in capsys.readouterr().out
+    folder.mkdir(parents=True)
+    (folder / "sweeping.yaml").write_text("base: [demo]\nname: sweeping\ntask: sweep\n")
+    (folder / "demo.yaml").write_text("name: another\n")  # ours has precedence
+    composed = compose("sweeping", []).values
+    assert composed["task"] in ("sweep", {"name": "sweep"})
+    assert compose("demo", []).values["name"] != "another"
+    assert main(["list", "configs"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["configs", "experiment/sweeping", "acme-tasks"] in [row[:3] for row in rows]
+
+
 def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, plugins: Plugins):
     plugins.install()
     monkeypatch.setattr("robo_rl.cli.list.run", lambda: 1 / 0)
@@ -135,9 +216,9 @@ def test_a_broken_package_breaks_nothing_else(
     assert main(["doctor", "plugins"]) == 1
     shown = capsys.readouterr().out
     assert "FAIL" in shown
-    assert "fails to load: ZeroDivisionError" in shown
+    assert "broken/__init__.py:1: ZeroDivisionError" in shown
     assert main(["config", experiment(tmp_path)]) == 2
-    assert "fails to load: ZeroDivisionError" in capsys.readouterr().err
+    assert "broken/__init__.py:1: ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_a_built_in_name_stays_ours_and_the_other_is_qualified(

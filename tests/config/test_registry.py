@@ -153,11 +153,47 @@ def test_a_config_that_is_none_is_refused(install: Install):
         validate({"tool": "hand"}, Experiment)
 
 
+def test_a_config_that_ignores_unknown_keys_is_refused(install: Install):
+    plain = (
+        "import pydantic\nclass Hand:\n    class Config(pydantic.BaseModel):\n        a: int = 1"
+    )
+    install("acme", plain, hand="acme_plugin:Hand", arm="acme_plugin:Hand")
+    with pytest.raises(PluginError, match=r"is no config; .* derives from ConfigModel"):
+        validate({"tool": "hand"}, Experiment)
+
+
+def test_a_config_with_a_field_called_name_is_refused(install: Install):
+    """It could never be set, and would take the place of the component's name in files."""
+    install(
+        "acme", MODULE.replace("width: float = 0.08", "name: str = 'x'"), hand="acme_plugin:Gripper"
+    )
+    with pytest.raises(PluginError, match="has a field 'name'"):
+        validate({"tool": "hand"}, Experiment)
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_loaded_component_knows_its_name():
+    for name in registry.names("tools"):
+        assert registry.name_of("tools", registry.load("tools", name)) == name
+    with pytest.raises(PluginError, match=r"^Path: is registered under no name; .*robo_rl\.tools"):
+        registry.name_of("tools", Path)
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_call_that_does_not_fit_is_told_before_it_is_made():
+    tool = validate({"tool": "gripper"}, Experiment).arm
+    assert tool.takes()
+    assert not tool.takes(1)
+    with pytest.raises(PluginError) as caught:
+        tool.build(1.0, spare="x")
+    assert "expected a call with (Config, float, spare), found Arm(cfg)" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("import no_such_thing", "ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("1 / 0", "acme_plugin.py:1: ZeroDivisionError: division by zero"),
+        ("\nimport no_such_thing", "acme_plugin.py:2: ModuleNotFoundError: No module named"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("x = 1", "AttributeError"),
         ("(", "SyntaxError"),

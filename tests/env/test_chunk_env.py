@@ -217,3 +217,40 @@ def test_misuse_is_one_typed_error():
         chunk.snapshot()
     with pytest.raises(ConfigError, match="exec_horizon 0"):
         ChunkEnv(Counter([9]), obs_horizon=1, exec_horizon=0, gamma=0.9)
+
+
+class Careless(Counter):
+    """A counter whose reset or step differs from what it says."""
+
+    def __init__(self, *, obs=torch.float32, rew=None):
+        super().__init__([9, 9])
+        self.obs, self.rew = obs, rew
+
+    def reset(self, seed=None):
+        return {name: value.to(self.obs) for name, value in super().reset(seed).items()}
+
+    def step(self, act):
+        step = super().step(act)
+        return step if self.rew is None else step._replace(rew=self.rew(step.rew))
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        (Careless(obs=torch.float64), r"env Careless: reset\(\) does not fit obs_spec"),
+        (
+            Careless(rew=lambda rew: rew[:, None]),
+            r"rew must be \(B,\) torch.float32; found \(2, 1\)",
+        ),
+        (Careless(rew=torch.Tensor.double), r"rew must be \(B,\) torch.float32"),
+    ],
+)
+def test_what_does_not_fit_the_interface_is_refused_at_its_first_step(env, says):
+    chunked = ChunkEnv(env, obs_horizon=1, exec_horizon=2, gamma=GAMMA)
+
+    def play() -> None:
+        chunked.reset(0)
+        chunked.step(torch.zeros(2, 2, 1))
+
+    with pytest.raises(PluginError, match=says):
+        play()

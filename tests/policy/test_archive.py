@@ -9,18 +9,51 @@ from typing import Any
 
 import pytest
 import torch
+from small_plugin import Plugins, plugins
 from small_policies import ACT, OBS, SAMPLERS, make_obs, make_policy
 
-from robo_rl.core.errors import CheckpointError, RoboRlError
+from robo_rl.config.registry import load
+from robo_rl.core.errors import CheckpointError, PluginError, RoboRlError
 from robo_rl.data.affine import Affine
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.families.flow import FlowPolicy
 
+__all__ = ["plugins"]
+
 
 def archived(sampler: str = "flow_noise") -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     policy = make_policy(sampler, 4).float()
     return policy_meta(policy), dict(policy.state_dict())
+
+
+OWN = """\
+from robo_rl.policy.families.flow import FlowPolicy
+
+
+class Own(FlowPolicy):
+    pass
+"""
+
+
+@pytest.mark.parametrize("name", ["own", "flow"])
+def test_the_class_of_a_plugin_is_loaded_again(plugins: Plugins, name: str):
+    """Also one that derives from ours, and one that is registered under a name of ours."""
+    plugins.install("acme-policies", {"__init__.py": OWN}, {"policies": {name: "Own"}})
+    full = name if name == "own" else f"acme-policies:{name}"
+    cls = load("policies", full)
+    policy = cls(FlowPolicy.Config(), OBS, ACT, Normalizer.identity(OBS, ACT))
+    assert policy_meta(policy)["policy"]["name"] == full
+    assert type(policy_from_meta(policy_meta(policy), dict(policy.state_dict()))) is cls
+
+
+def test_a_class_that_nobody_could_load_is_not_saved():
+    class Unknown(FlowPolicy):
+        pass
+
+    policy = Unknown(FlowPolicy.Config(), OBS, ACT, Normalizer.identity(OBS, ACT))
+    with pytest.raises(PluginError, match=r"Unknown.*registered under no name"):
+        policy_meta(policy)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -57,10 +57,30 @@ def test_suite_notices_a_robot_that_does_not_conform(
         check_robot(sabotaged(load("panda"), **update))
 
 
-def test_suite_notices_a_robot_that_meets_itself(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("part", "instead", "complaint"),
+    [
+        ('contype="2"', 'contype="1"', "meet each other"),
+        (
+            '<body name="panda_link0"',
+            '<body pos="0 0 .4" name="panda_link0"',
+            "position of the base",
+        ),
+        (
+            '<body name="panda_link0"',
+            '<body quat="0 0 0 1" name="panda_link0"',
+            "quaternion of the base",
+        ),
+    ],
+)
+def test_suite_notices_what_is_wrong_in_the_model(
+    tmp_path, part: str, instead: str, complaint: str
+) -> None:
     panda = load("panda")
-    text = (panda._folder / panda.mjcf).read_text().replace('contype="2"', 'contype="1"')
+    text = (panda._folder / panda.mjcf).read_text()
+    assert part in text
+    text = text.replace(part, instead)
     (tmp_path / "panda.xml").write_text(text)
     (tmp_path / "robot.yaml").write_text((panda._folder / "robot.yaml").read_text())
-    with pytest.raises(PluginError, match="meet each other"):
+    with pytest.raises(PluginError, match=complaint):
         check_robot(Robot.from_dir(tmp_path))

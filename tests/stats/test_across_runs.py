@@ -124,6 +124,18 @@ def test_runs_that_are_wholly_apart_have_an_exact_bound(runs: int, tasks: int):
     assert improvement_bounds(ref, new) == pytest.approx((0.0, 1.0 - found.low))
 
 
+def test_tasks_that_are_tied_or_wholly_won_prove_no_more_than_their_pairs():
+    """Six tasks, three runs of each: five at the ceiling for both methods, one won by all runs."""
+    new, ref = np.ones((3, 6)), np.ones((3, 6))
+    ref[:, -1] = 0.0
+    found = improvement_bounds(new, ref)
+    # The task that was won has a lower bound of 0.025^(1/3) by itself.
+    assert found.low <= (2.5 + 0.025 ** (1 / 3)) / 6
+    assert found.high > 7 / 12
+    tied = improvement_bounds(np.ones((3, 2)), np.ones((3, 2)))
+    assert tied.low < 0.5 < tied.high
+
+
 @pytest.mark.parametrize("runs", [3, 5, 10])
 def test_who_wins_less_often_has_not_proven_more(runs: int):
     ref = np.arange(runs, dtype=float)

@@ -118,7 +118,9 @@ def test_a_paired_change_is_a_share_of_the_references_mean():
     assert paired_change(2 * ref, ref, 0.1) == (1.0, (1.0, 1.0), 0.1)
     down = paired_change(ref - 0.3, ref, 0.2)
     assert down.difference == pytest.approx(-0.1)  # 0.3 of 3
-    assert down.interval.low < -0.1 < down.interval.high < 0
+    assert down.interval.low < -0.1 < down.interval.high
+    many = paired_change(np.tile(ref - 0.3, 25), np.tile(ref, 25), 0.2)
+    assert down.interval.low < many.interval.low < -0.1 < many.interval.high < 0
     # Returns that are costs: less of them is more.
     assert paired_change(-ref / 2, -ref, 0.0).difference == 0.5
 
@@ -137,6 +139,19 @@ def test_a_paired_change_says_nothing_where_nothing_is_known():
     assert paired_change(nothing + 1e-3, nothing, 0.0).noninferior
     with pytest.raises(ValueError, match="two arrays"):
         paired_change([1.0, 2.0], [1.0], 0.1)
+
+
+def test_two_pairs_do_not_show_that_one_policy_is_better():
+    """Student's interval of 10 and 12 is 11 ± 12.706; percentiles of resamples lie between them."""
+    found = paired_change([110.0, 112.0], [100.0, 100.0], 0.0, reps=20_000)
+    assert found.verdict == "cannot tell"
+    assert found.interval.low == pytest.approx(-0.017, abs=2e-3)
+    assert found.interval.high == pytest.approx(0.237, abs=2e-3)
+    rng, better, trials = np.random.default_rng(0), 0, 600
+    for trial in range(trials):
+        new = 1000.0 + rng.standard_normal(3)
+        better += paired_change(new, np.full(3, 1000.0), 0.0, reps=200, generator=trial).noninferior
+    assert better / trials < 0.025 + 3.1 * math.sqrt(0.025 * 0.975 / trials)
 
 
 def test_a_paired_change_errs_as_rarely_as_it_claims():

@@ -7,14 +7,18 @@ import dataclasses
 
 import pytest
 import torch
+from small_plugin import Plugins, plugins
 from small_policies import ACT, FAMILY, OBS, SAMPLERS, make_policy
 from torch import nn
 
+from robo_rl.config.registry import load
 from robo_rl.core.errors import PluginError
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.families.flow import FlowNoise, FlowPolicy
 from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.testing.policy import check_policy
+
+__all__ = ["plugins"]
 
 NETS = {
     "mlp": {"name": "mlp", "width": 32, "depth": 1},
@@ -170,7 +174,11 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("family", "says"), BROKEN, ids=lambda case: getattr(case, "__name__", ""))
-def test_a_broken_policy_is_refused_by_name(family, says):
+def test_a_broken_policy_is_refused_by_name(family, says, plugins: Plugins):
+    name, module = family.__name__, family.__module__
+    source = f"import sys\n\n{name} = sys.modules[{module!r}].{name}\n"
+    plugins.install("acme-policies", {"__init__.py": source}, {"policies": {"broken": name}})
+    assert load("policies", "broken") is family
     cfg = make_policy("flow_noise", 4).cfg
 
     def make():
@@ -178,7 +186,12 @@ def test_a_broken_policy_is_refused_by_name(family, says):
         return family(copy.deepcopy(cfg), OBS, ACT, Normalizer.identity(OBS, ACT))
 
     with pytest.raises(PluginError, match=says):
-        check_policy(make, "flow")
+        check_policy(make, "broken")
+
+
+def test_a_family_under_another_name_is_refused():
+    with pytest.raises(PluginError, match="another name; expected acme, found flow"):
+        check_policy(lambda: make_policy("flow_noise", 4).float(), "acme")
 
 
 def test_a_policy_that_explores_under_the_ode_is_refused():

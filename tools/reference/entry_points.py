@@ -14,7 +14,8 @@ _OURS = "robo-rl"
 _ABOUT = (
     "A plugin registers an object in a group of entry points, and the object is imported when a"
     " config or a command names it. What robo-rl brings goes the same way. `robo-rl list` shows the"
-    " names of all installed distributions, `robo-rl doctor plugins` loads all of them."
+    " names of all installed distributions, `robo-rl doctor plugins` loads all of them. The values"
+    " of the group `robo_rl.configs` are packages with YAML files (see the tutorial on tasks)."
 )
 
 

@@ -83,7 +83,7 @@ def _parts(summary: Numbers) -> Table:
         (
             *(task, method, part["stage"], part["variant"] or NOTHING, part["task"] or "all"),
             *(str(part["seeds"]), str(part["episodes"]), percent(part["success"])),
-            f"[{percent(part['low'])}, {percent(part['high'])}]",
+            _ends(part, "low", "high"),
         )
         for task, method, each in _pairs(summary)
         for part in each["parts"]

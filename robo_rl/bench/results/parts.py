@@ -1,16 +1,17 @@
 """Success by part: of each task of a multi-task env, and in each variant of the world.
 
-Episodes of all seeds count together, with Wilson's interval.
+A part is the mean over seeds with the interval of all other tables: see ``rate_interval``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from robo_rl.bench.results.cell_record import CellRecord, NumberRecord
-from robo_rl.stats.intervals import wilson
+from robo_rl.bench.results.scores import protocol_of
+from robo_rl.stats.across_runs import rate_interval
 
 PART = re.compile(r"(?:(?P<variant>[\w-]+)/)?success(?:/(?P<task>.+))?")
 """``success/lift``, ``held_out/success``, or ``held_out/success/lift``."""
@@ -19,28 +20,43 @@ PART = re.compile(r"(?:(?P<variant>[\w-]+)/)?success(?:/(?P<task>.+))?")
 def parts(records: Iterable[CellRecord]) -> list[dict[str, Any]]:
     """Return stage, variant, task, number of seeds, and success with its interval of each part.
 
-    A row without variant and task is left out, since other tables have it.
+    A row without variant and task is left out, since other tables have it. One seed has no
+    interval: its ends are None.
     """
-    counts: dict[tuple[str, str, str], tuple[int, int, int]] = {}
+    found: dict[tuple[str, str, str], list[_Rate]] = {}
     for record in records:
-        for key, wins, episodes in _counted(record):
-            seeds, won, of = counts.get(key, (0, 0, 0))
-            counts[key] = seeds + 1, won + wins, of + episodes
+        for key, rate in _rates(record):
+            found.setdefault(key, []).append(rate)
     return [
-        {
-            **dict(zip(("stage", "variant", "task"), key, strict=True)),
-            "seeds": seeds,
-            "success": won / of,
-            "low": wilson(won, of).low,
-            "high": wilson(won, of).high,
-            "episodes": of,
-        }
-        for key, (seeds, won, of) in counts.items()
+        {**dict(zip(("stage", "variant", "task"), key, strict=True)), **_summed(rates)}
+        for key, rates in found.items()
     ]
 
 
-def _counted(record: CellRecord) -> Iterator[tuple[tuple[str, str, str], int, int]]:
-    """Yield the key, the successes and the episodes of every part of a cell."""
+class _Rate(NamedTuple):
+    """Success of a seed: the rate, the number of episodes, and what tells these from others."""
+
+    value: float
+    episodes: int
+    starts: object
+
+
+def _summed(rates: Sequence[_Rate]) -> dict[str, Any]:
+    """Return the numbers of a part from the rates of its seeds."""
+    values, distinct = [rate.value for rate in rates], {r.starts: r.episodes for r in rates}
+    alone = len(rates) < 2
+    low, high = (None, None) if alone else rate_interval(values, sum(distinct.values()))
+    return {
+        "seeds": len(rates),
+        "success": sum(values) / len(rates),
+        "low": low,
+        "high": high,
+        "episodes": sum(rate.episodes for rate in rates),
+    }
+
+
+def _rates(record: CellRecord) -> Iterator[tuple[tuple[str, str, str], _Rate]]:
+    """Yield the key and the success of every part of a cell."""
     for stage, found in record.stages.items():
         for name, number in found.numbers.items():
             said = PART.fullmatch(name)
@@ -49,4 +65,5 @@ def _counted(record: CellRecord) -> Iterator[tuple[tuple[str, str, str], int, in
             task, variant = said["task"] or "", said["variant"] or ""
             if not (task or variant) or not number.n or number.value is None:
                 continue
-            yield (stage, variant, task), round(number.value * number.n), number.n
+            rate = _Rate(number.value, number.n, protocol_of(number) or record.seed)
+            yield (stage, variant, task), rate

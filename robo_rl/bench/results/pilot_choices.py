@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from robo_rl.bench.results.cell_record import CellRecord, read_json
-from robo_rl.bench.results.scores import mean, score
+from robo_rl.bench.results.scores import mean, score, score_before
 from robo_rl.bench.suite.curves import Point
 from robo_rl.bench.suite.pilots import (
     FOLDER,
@@ -196,10 +196,7 @@ def _trial(
 ) -> PilotTrial:
     report = pilots.suite.report
     own = {key: kept[key] for key in cell_keys(pilots.suite) if key.method == name}
-    areas = [
-        curve_area(each.points(report.curve), ends[key.task, key.seed], report)
-        for key, each in own.items()
-    ]
+    areas = [area(each, ends[key.task, key.seed], report) for key, each in own.items()]
     return PilotTrial(
         overrides=resolve_tree(pilots.settings[name]).values,
         score=_mean(score(each, report) for each in own.values()),
@@ -207,6 +204,14 @@ def _trial(
         digest=pilots.settings_digest(name),
         cells={f"{key.task} {key.seed}": each.digest for key, each in own.items()},
     )
+
+
+def area(kept: CellRecord, end: int, report: ReportConfig) -> float | None:
+    """Return ``curve_area`` as a score, so that returns of different tasks can be averaged."""
+    found = curve_area(kept.points(report.curve), end, report)
+    if found is None:
+        return None
+    return report.score_measure.score_of(found, score_before(kept, report))
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -35,10 +35,23 @@ def score_before(kept: CellRecord, report: ReportConfig) -> float | None:
 
 
 def episodes(kept: Iterable[CellRecord], report: ReportConfig) -> int:
-    """Return the total number of evaluation episodes of cells; 0 if one is unknown."""
-    numbers = [each.stages[report.stage].numbers.get(report.measure) for each in kept]
-    known = [found.n or 0 if isinstance(found, NumberRecord) else 0 for found in numbers]
-    return sum(known) if all(known) else 0
+    """Return the number of distinct evaluation episodes of cells; 0 if one is unknown.
+
+    All seeds of a task under one protocol have the same start states and noise. They are as many
+    runs of the same episodes, which count once.
+    """
+    known: dict[tuple[str, Any], int] = {}
+    for each in kept:
+        found = each.stages[report.stage].numbers.get(report.measure)
+        if not isinstance(found, NumberRecord) or not found.n:
+            return 0
+        known[each.task, protocol_of(found) or each.seed] = found.n
+    return sum(known.values())
+
+
+def protocol_of(number: NumberRecord) -> str:
+    """Return the evaluation protocol of a number; empty if unknown."""
+    return str((number.model_extra or {}).get("protocol", ""))
 
 
 def stopped_early(kept: CellRecord, report: ReportConfig) -> bool:

@@ -1,7 +1,7 @@
 """Summarises the kept cells of a suite as JSON, the source of all tables.
 
 Every interval is Student's 95 % interval over seeds (see ``robo_rl.stats.across_runs``). That of a
-success rate is at least as wide as Wilson's of all episodes. One seed has no interval.
+success rate is at least as wide as Wilson's of the distinct episodes. One seed has no interval.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from robo_rl.bench.results.cell_record import CellRecord, NumberRecord
 from robo_rl.bench.results.scores import mean, score_before
 from robo_rl.bench.suite.curves import first_reaching
@@ -133,12 +135,14 @@ def time_ratio(
 
     Returns:
         ``median``, ``at_least`` and ``at_most``, and the ``pairs`` with their own. ``mean``,
-        ``low`` and ``high`` are the geometric mean with Student's 95 % interval on the logarithms,
-        None for one pair or if any ratio is a bound. ``before`` holds the mean initial scores of
+        ``low`` and ``high`` are the geometric mean with Student's 95 % interval on the logarithms
+        (pairs, tasks). They are None for one pair a task, for unequally many, or if a ratio is a
+        bound. ``before`` holds the mean initial scores of
         the slow and the fast method.
     """
     pairs: list[dict[str, Any]] = []
     values: list[TimeToThreshold] = []
+    by_task: dict[str, list[TimeToThreshold]] = {}
     starts: list[tuple[float | None, float | None]] = []
     clock = report.model_copy(
         update={"prior_stages": tuple(dict.fromkeys((*report.prior_stages, *which.prior_stages)))}
@@ -152,22 +156,28 @@ def time_ratio(
         )
         if long is not None and short is not None:
             values.append(_quotient(long, short))
+            by_task.setdefault(key.task, []).append(values[-1])
             pairs.append({"task": key.task, "seed": key.seed, **_pair(long, short, values[-1])})
             starts.append((score_before(slow, report), score_before(fast, report)))
     found = median_time(values)
     begun = {"slow": mean(s for s, _ in starts), "fast": mean(f for _, f in starts)}
     bounds = ("median", "at_least", "at_most")
-    told = {name: found[name] for name in bounds} | _geometric(values)
+    told = {name: found[name] for name in bounds} | _geometric(list(by_task.values()))
     return told | {"pairs": pairs, "before": begun}
 
 
-def _geometric(ratios: Sequence[TimeToThreshold]) -> dict[str, float | None]:
-    """Return geometric mean and interval, if every ratio is known exactly."""
-    if len(ratios) < 2 or any(each.low != each.high or not each.value for each in ratios):
+def _geometric(by_task: Sequence[Sequence[TimeToThreshold]]) -> dict[str, float | None]:
+    """Return geometric mean and interval, if every ratio is known exactly.
+
+    Tasks differ in their mean ratio and in its spread. They are therefore columns, with equally
+    many pairs each; otherwise there is no interval.
+    """
+    whole = len({len(ratios) for ratios in by_task}) == 1 and len(by_task[0]) > 1
+    if not whole or any(r.low != r.high or not r.value for ratios in by_task for r in ratios):
         return {"mean": None, "low": None, "high": None}
-    logs = [math.log(each.value) for each in ratios]
+    logs = np.log([[each.value for each in ratios] for ratios in by_task]).T
     low, high = student_interval(logs)
-    return {"mean": math.exp(sum(logs) / len(logs)), "low": math.exp(low), "high": math.exp(high)}
+    return {"mean": math.exp(logs.mean()), "low": math.exp(low), "high": math.exp(high)}
 
 
 def _quotient(slow: TimeToThreshold, fast: TimeToThreshold) -> TimeToThreshold:

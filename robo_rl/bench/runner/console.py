@@ -9,6 +9,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from robo_rl.train.checkpoint.progress import StatusConsole
+
 _PLAIN_EVERY_S = 60.0
 
 
@@ -25,7 +27,7 @@ class ProgressDisplay:
     def __init__(
         self, *, console: Console | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or StatusConsole()
         self._clock, self._printed = clock, clock()
         self._live: Live | None = None
 

@@ -37,7 +37,7 @@ class ScoreMeasure(Protocol):
         ...
 
     def interval(self, table: NDArray[Any], episodes: int) -> Interval:
-        """Return the 95 % interval of the mean score; ``episodes`` is the total number."""
+        """Return the 95 % interval of the mean score; ``episodes`` counts the distinct ones."""
         ...
 
     def clip(self, interval: Interval) -> Interval:

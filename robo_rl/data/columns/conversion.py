@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.core.errors import DataError
-from robo_rl.data.columns.episode import ROWS_AFTER_END, built_beside
+from robo_rl.data.columns.episode import ROWS_AFTER_END
 from robo_rl.data.columns.feature import Columns
 from robo_rl.data.columns.mapping import Mapping, read_mapping
 from robo_rl.data.convert import Converted
+from robo_rl.data.staging import built_beside
 from robo_rl.data.store.zarr_store import ZarrStore
 
 _BLOCK_BYTES = 64 << 20

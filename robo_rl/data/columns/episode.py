@@ -1,15 +1,11 @@
-"""Builds episodes of a store from columns, as a mapping says; and a store beside its final place.
+"""Builds episodes of a store from columns, as a mapping says.
 
 Shapes: L rows of an episode.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -100,21 +96,3 @@ def resize_all(frames: Iterable[Any], length: int, picture: Picture) -> NDArray[
     for image, frame in zip(found, frames, strict=True):
         image[:] = crop_and_resize(frame, shape, picture.crop, f"mapping cameras: {picture.source}")
     return found
-
-
-@contextmanager
-def built_beside(out: Path) -> Generator[Path]:
-    """Yield a path beside ``out`` for a new dataset, which takes its name when it is complete.
-
-    Raises:
-        DataError: ``out`` exists.
-    """
-    if out.exists():
-        raise DataError("is there already", where=out, hint="choose another --out")
-    partial = out.with_name(f".{out.name}.converting")
-    shutil.rmtree(partial, ignore_errors=True)  # of a conversion that was killed
-    try:
-        yield partial
-        os.replace(partial, out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

@@ -6,7 +6,6 @@ Shapes: L rows of an episode.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from robo_rl.core.errors import DataError
 from robo_rl.core.images import channels_first
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
 from robo_rl.data.hdf5.files import open_file
+from robo_rl.data.staging import built_beside
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -47,11 +47,9 @@ class RobomimicExporter:
         """Write a dataset, completely or not at all; return the number of episodes.
 
         Raises:
-            DataError: The source is damaged or empty, or the target exists.
+            DataError: The source is damaged or empty, or the target exists or is being written.
         """
         store = ZarrStore.open(source)
-        if out.exists():
-            raise DataError("is there already", where=out, hint="choose another --out")
         if not store.episodes:
             raise DataError("holds no episode", where=source)
         if unknown := sorted(set(store.schema.columns) - set(COLUMNS)):
@@ -61,13 +59,8 @@ class RobomimicExporter:
                 expected=", ".join(COLUMNS),
                 found=", ".join(unknown),
             )
-        partial = out.with_name(f".{out.name}.tmp")
-        try:
-            with open_file(partial, "w") as file:
-                self._write(file, store)
-            os.replace(partial, out)
-        finally:
-            partial.unlink(missing_ok=True)
+        with built_beside(out) as path, open_file(path, "w") as file:
+            self._write(file, store)
         return len(store.episodes)
 
     def _write(self, file: Any, store: ZarrStore) -> None:

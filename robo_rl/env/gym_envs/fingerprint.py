@@ -26,8 +26,10 @@ def _made_by(env_id: str) -> Iterator[str]:
     """Yield the module of an env's class, where Gymnasium itself registers the id."""
     try:
         import gymnasium
-
+    except ImportError:  # the env says which extra has it
+        return
+    try:
         point: Any = gymnasium.spec(env_id.rpartition(":")[2]).entry_point
-    except (ImportError, gymnasium.error.Error):
+    except gymnasium.error.Error:
         return
     yield point.partition(":")[0] if isinstance(point, str) else point.__module__

@@ -201,14 +201,14 @@ class MujocoCpu:
         )
 
     def _forward(self, rows: NDArray[np.int64], state: Array) -> Array:
-        """Return the sensor values (n, nsensordata) of states (n, nstate).
+        """Return the sensor values (n, nsensordata) of states (n, nstate) under the last control.
 
         MuJoCo computes sensors before it integrates, so one physics step gives them; the state
         after it is discarded.
         """
         after = np.empty((len(rows), 1, state.shape[1]))
         sensors = np.empty((len(rows), 1, self._model.nsensordata))
-        told = np.concatenate([np.zeros((len(rows), self._model.nu)), self._mocap[rows]], axis=1)
+        told = np.concatenate([self._ctrl[rows], self._mocap[rows]], axis=1)
         models = self._models.all
         self._rollout(
             [models[row] for row in rows], np.ascontiguousarray(state), told, after, sensors

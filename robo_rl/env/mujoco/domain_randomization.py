@@ -30,6 +30,8 @@ _OBJECTS = {
     "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
     "site": mujoco.mjtObj.mjOBJ_SITE,
 }
+FOLLOWERS = {"body_mass": "body_inertia", "actuator_gainprm": "actuator_biasprm"}
+"""Drawn field → the field that follows it."""
 _DOFS_OF_JOINT = {0: 6, 1: 3, 2: 1, 3: 1}  # free, ball, slide, hinge
 
 
@@ -38,7 +40,8 @@ class RandomizeTerm(ConfigModel):
 
     Args:
         field: Name of a model array, one of ``FIELDS``.
-        name: The body, geom, joint (for ``dof_`` and ``jnt_``), actuator or site.
+        name: The body, geom, joint (for ``dof_`` and ``jnt_``), actuator or site. For ``geom_`` it
+            may be a body, for all of its geoms.
         mode: ``scale`` multiplies all elements by one draw; ``add`` and ``abs`` use one draw per
             element.
         range: Lower and upper limit of the uniform draw.
@@ -63,25 +66,45 @@ class _Target:
 
 
 class Randomizer:
-    """Draws the fields of the configured terms. The inertia of a body scales with a drawn mass.
+    """Draws the fields of the configured terms.
+
+    The inertia of a body scales with a drawn mass. The bias of a position actuator follows a drawn
+    gain, so that another stiffness keeps the target where it is.
 
     Args:
         terms: Terms in order; later terms act on the results of earlier ones.
         scene: ``MjSpec`` that holds the names and the nominal values.
 
     Raises:
-        ConfigError: A field or a name is unknown, or the field is fixed in this model.
+        ConfigError: A field or a name is unknown, the field is fixed in this model, or its values
+            are 0 and would be scaled.
     """
 
     def __init__(self, terms: Sequence[RandomizeTerm], scene: Any) -> None:
         model: mujoco.MjModel = scene.compile()
         self._targets = [_Target(term, _rows(model, term)) for term in terms]
         names = {term.field for term in terms}
-        if "body_mass" in names:
-            names.add("body_inertia")
+        names |= {FOLLOWERS[name] for name in names & FOLLOWERS.keys()}
         self._nominal = {
             name: torch.from_numpy(getattr(model, name).copy()) for name in sorted(names)
         }
+        self._demand_no_zeros()
+
+    def _demand_no_zeros(self) -> None:
+        """Check that every term changes something: a multiple of 0 is 0.
+
+        Raises:
+            ConfigError: A term does not.
+        """
+        for term, rows in ((each.term, each.rows) for each in self._targets):
+            relative = term.mode == "scale" or term.field == "body_mass"  # inertia scales with it
+            if relative and not bool(self._nominal[term.field][rows].any()):
+                raise ConfigError(
+                    f"'{term.field}' of '{term.name}' is 0, which cannot be scaled",
+                    where="randomize",
+                    hint="give it a value in the MJCF"
+                    + ("" if term.field == "body_mass" else ", or take mode: abs"),
+                )
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -107,6 +130,12 @@ def _apply(fields: Mapping[str, Tensor], target: _Target, generator: torch.Gener
     if term.field == "body_mass":
         # Same shape at another density: inertia grows with the mass.
         fields["body_inertia"][:, rows] *= (new / old).unsqueeze(-1)
+    if term.field == "actuator_gainprm":
+        # A servo's force is kp·(ctrl − q) − kd·v: gain kp, bias (0, −kp, −kd).
+        bias = fields["actuator_biasprm"][:, rows]
+        servo = bias[..., 1] == -old[..., 0]
+        bias[..., 1] = torch.where(servo, -new[..., 0], bias[..., 1])
+        fields["actuator_biasprm"][:, rows] = bias
 
 
 def _rows(model: mujoco.MjModel, term: RandomizeTerm) -> list[int]:
@@ -116,6 +145,8 @@ def _rows(model: mujoco.MjModel, term: RandomizeTerm) -> list[int]:
     prefix = term.field.split("_")[0]
     kind = _OBJECTS[prefix]
     index = mujoco.mj_name2id(model, kind, term.name)
+    if index < 0 and prefix == "geom" and (geoms := _geoms_of_body(model, term.name)):
+        return geoms
     if index < 0:
         hint = did_you_mean(term.name, _names(model, kind))
         raise ConfigError(f"no {prefix} '{term.name}' to randomise '{term.field}' of", hint=hint)
@@ -128,6 +159,12 @@ def _rows(model: mujoco.MjModel, term: RandomizeTerm) -> list[int]:
         return [index]
     first = int(model.jnt_dofadr[index])
     return list(range(first, first + _DOFS_OF_JOINT[int(model.jnt_type[index])]))
+
+
+def _geoms_of_body(model: mujoco.MjModel, name: str) -> list[int]:
+    """Return the geoms of a body; none if there is no such body."""
+    body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name)
+    return [] if body < 0 else (model.geom_bodyid == body).nonzero()[0].tolist()
 
 
 def _names(model: mujoco.MjModel, kind: mujoco.mjtObj) -> list[str]:

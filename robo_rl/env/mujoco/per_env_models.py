@@ -18,6 +18,13 @@ from numpy.typing import NDArray
 
 from robo_rl.env.mujoco_model_fields import PLAIN
 
+_IN_HIERARCHIES = ("body_ipos", "body_iquat", "geom_pos", "geom_quat", "geom_margin")
+"""Fields that the compiler puts into the bounding volumes of bodies with several geoms.
+
+``mj_setConst`` leaves the volumes as they are, so that contacts would be missed. A world in which
+such a field differs compares all geoms of two bodies instead.
+"""
+
 
 class PerEnvModels:
     """B references to a base model, each replaced by a copy at the first write to its world.
@@ -60,3 +67,5 @@ class PerEnvModels:
             getattr(model, name)[...] = value
         if not fields.keys() <= set(PLAIN):
             mujoco.mj_setConst(model, self._scratch)
+        if not fields.keys().isdisjoint(_IN_HIERARCHIES):
+            model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_MIDPHASE

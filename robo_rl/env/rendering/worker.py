@@ -93,6 +93,11 @@ class RowRenderer:
         self._pictures = {each.item: arrays[f"picture.{each.item}"] for each in job.views}
         looks = [name.removeprefix("look.") for name in job.fields if name.startswith("look.")]
         self._looks = [(self._home(name), arrays[f"look.{name}"]) for name in looks]
+        # Poses equal to those of their bodies are not read where the compiler found them equal.
+        if any(name.startswith("geom_") for name in looks):
+            self._model.geom_sameframe[:] = 0
+        if any(name.startswith("site_") for name in looks):
+            self._model.site_sameframe[:] = 0
         sizes = {(each.width, each.height) for each in job.views}
         self._renderers = {size: self._renderer(*size) for size in sizes}
 

@@ -164,8 +164,6 @@ class DiffusionPolicy(MatchingPolicy):
     See ``MatchingPolicy``.
     """
 
-    family: ClassVar[str] = "diffusion"
-
     class Config(MatchingPolicy.Config):
         """Exploration uses ``sampler`` (ddpm or ddim), evaluation DDIM with ``eval_eta``.
 

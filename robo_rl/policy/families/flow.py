@@ -217,8 +217,6 @@ class FlowPolicy(MatchingPolicy):
     and the last step ends at it. The cloning loss takes the prediction itself.
     """
 
-    family: ClassVar[str] = "flow"
-
     class Config(MatchingPolicy.Config, OmitsDefaults):
         """Exploration uses flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 

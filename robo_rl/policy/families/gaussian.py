@@ -80,7 +80,6 @@ class StateIndependentNoise(nn.Module):
 class GaussianPolicy(DenoisingPolicy):
     """A mean network with state-independent noise and one step, K = 1."""
 
-    family: ClassVar[str] = "gaussian"
     maps_noise: ClassVar[bool] = False
 
     class Config(DenoisingPolicy.Config):

@@ -96,7 +96,6 @@ class TokenPolicy(DenoisingPolicy):
         SpecError: K does not divide H·A.
     """
 
-    family: ClassVar[str] = "tokens"
     reparameterized: ClassVar[bool] = False
     maps_noise: ClassVar[bool] = False
     depends_on_actions: ClassVar[bool] = True

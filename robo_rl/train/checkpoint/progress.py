@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -11,6 +12,30 @@ from rich.text import Text
 
 _PLAIN_EVERY_S = 10.0
 _BAR_CHARS = 24
+
+
+class StatusConsole(Console):
+    """A console on standard error; work goes on if nothing can be written to it.
+
+    Its reader may end first, as ``tee`` does at Ctrl-C, and its file may be on a full disk.
+
+    Args:
+        quiet: Whether to print nothing.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(stderr=True, quiet=quiet)
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more, where rich would end the process."""
+        self.quiet = True
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """See ``rich.console.Console.print``."""
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            self.quiet = True
 
 
 class Progress:
@@ -37,7 +62,7 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._total, self._label, self._unit = total, label, unit
-        self._console = console or Console(stderr=True)
+        self._console = console or StatusConsole()
         self._clock = clock
         self._begun = self._printed = clock()
         self._first: tuple[int, float] | None = None

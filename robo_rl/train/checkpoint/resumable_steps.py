@@ -44,13 +44,15 @@ def take_steps(
 
     Raises:
         Interrupted: A signal arrived; all finished steps are saved.
+        CheckpointError: Other code made the checkpoint, or it is damaged.
     """
     series = CheckpointSeries(folder / "ckpt", device=generator.device.type)
     done, means = 0, RunningMeans()
     if (state := series.load_latest()) is not None:
-        learner.load_state_dict(state["learner"])
-        generator.set_state(state["generator"])
-        done, means = state["done"], RunningMeans(state["means"])
+        with series.loading():
+            learner.load_state_dict(state["learner"])
+            generator.set_state(state["generator"])
+            done, means = state["done"], RunningMeans(state["means"])
     log = MetricsLogger(folder / "metrics.jsonl")
     log.truncate_after(done)
     every = log_every or max(1, min(_EVERY, total // _SHARES))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 from robo_rl.core.atomic_files import discard, final_name, remove_temporary
-from robo_rl.core.errors import CheckpointError, Notice
+from robo_rl.core.errors import CheckpointError, Notice, RoboRlError
 from robo_rl.core.stateful import KEPT_CHECKPOINTS
 from robo_rl.train.checkpoint.files import Checkpoint, load, save
 from robo_rl.train.checkpoint.pytree import flatten, unflatten
@@ -72,6 +73,26 @@ class CheckpointSeries:
             with contextlib.suppress(OSError):  # a checkpoint that remains does no harm
                 discard(old)
         return path
+
+    @contextlib.contextmanager
+    def loading(self) -> Generator[None]:
+        """Convert the errors of a state that the code inside the context cannot load.
+
+        Raises:
+            CheckpointError: Other code made the checkpoint.
+        """
+        try:
+            yield
+        except RoboRlError:
+            raise
+        except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                "does not fit the code of today",
+                where=self.root,
+                found=" ".join(f"{type(error).__name__}: {error}".split())[:300],
+                hint="robo-rl or a plugin was changed since: go back, give the run another name=…,"
+                " or remove the folder to begin the stage again",
+            ) from error
 
     def load_latest(self) -> Any:
         """Return the state of the newest readable checkpoint; None without checkpoints.

@@ -65,7 +65,10 @@ def _demand_room(store: ZarrStore, episodes: int) -> None:
     """
     if store.obs_spec.image_names:
         needed = size_on_disk(store.path) * episodes // len(store.episodes)
-        hint = "record fewer episodes, or smaller images; those that are recorded are kept"
+        hint = (
+            "free some and run again to go on; or record fewer episodes, or smaller images,"
+            " in a run of another name=…"
+        )
         demand_disk(needed, store.path, f"{episodes:,} episodes with images", hint)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -18,9 +17,9 @@ from robo_rl.api.env import TASK, VecEnv, task_names
 from robo_rl.config.models import ConfigModel, digest
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.env.chunk_env import ChunkEnv
-from robo_rl.stats.across_runs import stratified_bootstrap
 from robo_rl.stats.intervals import Interval, wilson
 from robo_rl.stats.paired_tests import Comparison, paired_change, paired_noninferiority
+from robo_rl.stats.reported import reported_mean, reported_rate
 
 Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
 """(observations name → (B, To, …), generator of the chain's noise) → action chunk (B, H, A)."""
@@ -105,18 +104,13 @@ class EvalResult(NamedTuple):
         """Mean over the episodes of the sum of rewards."""
         return float(self.returns.double().mean())
 
-    @property
-    def return_interval(self) -> Interval:
-        """Bootstrap 95 % interval of the mean return."""
-        return stratified_bootstrap(self.returns.double().numpy(), lambda x: float(np.mean(x)))
-
     def numbers(self) -> dict[str, Any]:
         """Return the success rate in the format of reports."""
-        return self._number(self.rate, self.interval, "1")
+        return reported_rate(int(self.success.sum()), len(self.success)) | self._origin()
 
     def return_numbers(self) -> dict[str, Any]:
         """Return the mean return in the format of reports."""
-        return self._number(self.mean_return, self.return_interval, RETURN)
+        return reported_mean(self.returns.double().numpy(), RETURN) | self._origin()
 
     def report_numbers(self, pattern: str = "{}") -> dict[str, dict[str, Any]]:
         """Return ``return`` for a report, and ``success`` if that is the measure.
@@ -134,11 +128,9 @@ class EvalResult(NamedTuple):
             named |= {f"{whole}/{name}": part.numbers() for name, part in self.by_task().items()}
         return named
 
-    def _number(self, value: float, interval: Interval, unit: str) -> dict[str, Any]:
-        ends = {"low": interval.low, "high": interval.high}
-        rest = {"n": len(self.success), "unit": unit, "protocol": self.protocol}
-        rest |= {"lost": self.lost} if self.lost else {}
-        return {"value": value, **ends, **rest}
+    def _origin(self) -> dict[str, Any]:
+        """Return the protocol, and the number of lost worlds if there are any."""
+        return {"protocol": self.protocol, **({"lost": self.lost} if self.lost else {})}
 
 
 def compare(

@@ -24,6 +24,7 @@ from robo_rl.core.device import check_device_name, find_device
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.device_transfer import on_device
+from robo_rl.env.env_check import demand_attributes
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.preflight import find_problems
@@ -119,6 +120,18 @@ class Experiment(OmitsDefaults):
         return find_device(self.device)
 
     @model_validator(mode="after")
+    def _env_takes_what_it_is_given(self) -> Experiment:
+        """Check that there is a task just where the env runs tasks."""
+        runs_tasks, alone = self.env.takes(self.task, 1), self.env.takes(1)
+        if self.task is None and not alone and runs_tasks:
+            text = f"env '{self.env.name}' runs a task: set task; robo-rl list tasks names them"
+        elif self.task is not None and not runs_tasks and alone:
+            text = f"env '{self.env.name}' runs no task: set task to null"
+        else:
+            return self
+        raise ValidationError.from_exception_data("task", [_problem(("task",), text)])
+
+    @model_validator(mode="after")
     def _stages_can_do_their_work(self, info: ValidationInfo) -> Experiment:
         asked = dict(info.context or {})
         wanted = stages_until(self.stages, asked.get("until"))
@@ -151,9 +164,14 @@ class Experiment(OmitsDefaults):
         """Make the env of single steps, with tensors on a device.
 
         An env that runs tasks is given the task.
+
+        Raises:
+            PluginError: The env lacks attributes of ``VecEnv``.
         """
         task = () if self.task is None else (self.task.build(),)
-        return on_device(self.env.build(*task, num_envs), device)
+        env = self.env.build(*task, num_envs)
+        demand_attributes(self.env.name, env)
+        return on_device(env, device)
 
     def capacity(self) -> int | None:
         """Return the number of envs that fit the simulator's device; None without a limit."""

@@ -7,8 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
-from rich.console import Console
-
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import MANIFEST_FILE
 from robo_rl.config.models import compose, validate
@@ -16,6 +14,7 @@ from robo_rl.core.errors import BundleError, CheckpointError
 from robo_rl.export.parity import session_as_policy
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.checkpoint.progress import StatusConsole
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
 from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report
@@ -47,7 +46,7 @@ def evaluate_path(
     act, experiment, world = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
     if changed := describe_changes(world, world_of(experiment)):
         text = f"{path}: evaluated in another world than it was made in: {changed}"
-        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+        StatusConsole().print(text, highlight=False, markup=False, soft_wrap=True)
     experiment = experiment.with_world(world_changes or {})
     changes = {"episodes": episodes, "seed": seed}
     protocol = experiment.eval.model_copy(

@@ -95,6 +95,8 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
     places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
     with _writing(directory):
         ahead = [label for label in labels if Report.read(places[label]) is None]
+        for stage in (experiment.stages[label] for label in ahead):
+            stage.cls.check_packages(stage.cfg)
         emit_run_warnings(experiment, ahead)
         check_sight(experiment, {label: places[label] for label in ahead})
     with _writing(directory), _alone(directory):
@@ -215,6 +217,7 @@ def _forget_failed(place: Path, refusal: ConfigError) -> None:
     Raises:
         ConfigError: The stage has made something.
     """
+    remove_temporary(place)
     found = {path.name for path in place.iterdir()}
     if not found <= {MARK, FILE, SECONDS, STARTS, WORLD}:
         raise refusal

@@ -97,6 +97,18 @@ class StageTraits:
         del cfg, experiment
 
     @classmethod
+    def check_packages(cls, cfg: Any) -> None:
+        """Check that the packages of the stage are installed, before the first stage runs.
+
+        Args:
+            cfg: The stage's own ``Config``.
+
+        Raises:
+            DeviceError: One is missing.
+        """
+        del cfg
+
+    @classmethod
     def check_resources(cls, cfg: Any, policy: DenoisingPolicy, folder: Path) -> None:
         """Check settings against the policy and the machine, before anything long starts.
 

@@ -95,7 +95,8 @@ def _of_task(task: Any) -> World:
     scene = task.scene() if hasattr(task, "scene") else None
     if hasattr(scene, "compile"):
         parts["scene"], options = model_digest(scene)
-        rates = {"dt_s": task.dt_s, "episode_s": task.episode_s}
+        # The env reports a task without them, with all else that the task lacks.
+        rates = {name: getattr(task, name, None) for name in ("dt_s", "episode_s")}
         parts["physics"] = digest({"options": options, **rates})
     return parts
 

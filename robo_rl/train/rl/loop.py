@@ -7,7 +7,6 @@ import time
 from typing import Any, ClassVar
 
 import torch
-from rich.console import Console
 
 from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
@@ -20,7 +19,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.gather_state import all_gather_state
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
-from robo_rl.train.checkpoint.progress import Progress
+from robo_rl.train.checkpoint.progress import Progress, StatusConsole
 from robo_rl.train.checkpoint.pytree import flatten
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.datasets.demonstrations import load_demonstrations
@@ -73,13 +72,14 @@ class Loop(Stateful):
         "joint_distillation",
         "stopping",
         "num_envs",
+        "progress",
     )
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, self.seed = cfg, policy, (seed := context.seed)
         self._context, self._task = context, context.experiment.task
         self.is_main_process = rank_info().rank == 0
-        self.console = Console(stderr=True, quiet=not self.is_main_process)
+        self.console = StatusConsole(quiet=not self.is_main_process)
         self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
         state = self.series.load_latest()
         self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
@@ -95,7 +95,7 @@ class Loop(Stateful):
         load_demonstrations(self.algo, policy, context)
         load_offline_critics(self.algo, context)
         self.obs_stats = RunningObsStats(policy.normalizer) if cfg.running_obs_stats else None
-        self.guard = CollapseGuard(cfg.guard)
+        self.guard = CollapseGuard(cfg.guard, self.algo.group_size)
         self.final_choice = FinalChoice(cfg.guard.final_episodes, context)
         self.joint_distillation = JointDistillation.of(cfg.student, policy, seed)
         self.periodic_eval = PeriodicEval(cfg.periodic_eval, context)
@@ -137,6 +137,15 @@ class Loop(Stateful):
                 " learning rates are as with one process"
             )
             self._print(text)
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget at which the policy explores; saved with the policy."""
+        return self.policy.progress
+
+    @progress.setter
+    def progress(self, value: float) -> None:
+        self.policy.set_progress(value)
 
     @property
     def eval_policy(self) -> DenoisingPolicy:
@@ -283,7 +292,9 @@ class Loop(Stateful):
         else:
             if self.joint_distillation is None:  # only the main process has the student
                 state = {name: part for name, part in state.items() if name != "joint_distillation"}
-            self.load_state_dict(state)
+            # An older checkpoint has no progress, and resumes at that of the loaded policy.
+            with self.series.loading():
+                self.load_state_dict({"progress": self.progress, **state})
         check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)

@@ -21,7 +21,7 @@ from robo_rl.core.seeding import make_generator
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.export.build import BundleEvidence, build_bundle
-from robo_rl.export.onnx import contract_of
+from robo_rl.export.onnx import contract_of, demand_exporter
 from robo_rl.export.parity import MIN_ROWS, policy_latency, session_as_policy
 from robo_rl.export.split import check_splits
 from robo_rl.language.base import INSTRUCTION
@@ -89,6 +89,12 @@ class Export(Stage):
             )
         if cfg.split:
             check_splits(policy.cfg.encoder.cls, policy.cfg.net.cls)
+
+    @classmethod
+    def check_packages(cls, cfg: Config) -> None:
+        """See ``Stage``."""
+        del cfg
+        demand_exporter()
 
     @classmethod
     def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:

@@ -173,7 +173,9 @@ def demand_same_settings(
         DataError: Some are others; the error names all of them.
     """
     wanted = experiment.model_dump(mode="json", include={"policy"})["policy"]
-    found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
+    same_class = type(policy) is experiment.policy.cls  # whose name may be written in two ways
+    family = wanted["name"] if same_class else policy.family
+    found = {"name": family, **policy.cfg.model_dump(mode="json")}
     for name in apart_from:
         wanted.pop(name, None)
         found.pop(name, None)

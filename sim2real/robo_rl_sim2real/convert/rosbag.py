@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.convert import Converted
+from robo_rl.data.staging import built_beside
 from robo_rl.data.store.zarr_store import ZarrStore
 
 if TYPE_CHECKING:
@@ -63,19 +63,13 @@ class RosbagConverter:
 
         store: ZarrStore | None = None
         notes: list[str] = []
-        if out.exists():
-            raise DataError("is there already", where=out, hint="choose another --out")
-        try:
+        with built_beside(out) as path:
             for bag in (bag for bag in find_bags(run) if not is_replaced(bag)):
-                store = self._append(bag, out, store, notes)
-        except BaseException:
-            shutil.rmtree(out, ignore_errors=True)  # remove the incomplete dataset
-            raise
-        if store is None or not store.episodes:
-            shutil.rmtree(out, ignore_errors=True)
-            raise DataError("holds no episode", where=run, found="; ".join(notes))
-        if (beyond := store.find_limit_violations()).rows:
-            notes.append(f"{beyond}; `robo-rl data verify` lists them")
+                store = self._append(bag, path, store, notes)
+            if store is None or not store.episodes:
+                raise DataError("holds no episode", where=run, found="; ".join(notes))
+            if (beyond := store.find_limit_violations()).rows:
+                notes.append(f"{beyond}; `robo-rl data verify` lists them")
         return Converted(len(store.episodes), store.num_rows, tuple(notes))
 
     def explain(self, run: Path) -> str:

@@ -1,4 +1,4 @@
-"""Success by task and by variant, of all seeds together."""
+"""Success by task and by variant, over seeds."""
 
 from __future__ import annotations
 
@@ -9,24 +9,40 @@ import pytest
 
 from robo_rl.bench.results.cell_record import NumberRecord
 from robo_rl.bench.results.parts import parts
-from robo_rl.stats.intervals import wilson
+from robo_rl.stats.across_runs import rate_interval
 
 
-def cell(**numbers: tuple[float, int]) -> Any:
+def cell(seed: int = 0, protocol: str = "", **numbers: tuple[float, int]) -> Any:
     found = {
-        name.replace("_of_", "/"): NumberRecord(value=value, n=n, unit="1")
+        name.replace("_of_", "/"): NumberRecord.model_validate(
+            {"value": value, "n": n, "unit": "1", "protocol": protocol}
+        )
         for name, (value, n) in numbers.items()
     }
-    return SimpleNamespace(stages={"online": SimpleNamespace(numbers=found)})
+    return SimpleNamespace(seed=seed, stages={"online": SimpleNamespace(numbers=found)})
 
 
-def test_episodes_of_all_seeds_count_together():
-    rows = parts([cell(success_of_lift=(0.5, 100)), cell(success_of_lift=(0.9, 300))])
-    (row,) = rows
+def test_a_part_has_the_mean_of_its_seeds_with_their_interval():
+    (row,) = parts(
+        [cell(seed, success_of_lift=(rate, 100)) for seed, rate in enumerate((0.5, 0.9))]
+    )
     assert (row["stage"], row["task"], row["variant"]) == ("online", "lift", "")
-    assert (row["seeds"], row["episodes"]) == (2, 400)
-    assert row["success"] == pytest.approx((50 + 270) / 400)
-    assert (row["low"], row["high"]) == tuple(wilson(320, 400))[:2]
+    assert (row["seeds"], row["episodes"]) == (2, 200)
+    assert row["success"] == pytest.approx(0.7)
+    assert (row["low"], row["high"]) == tuple(rate_interval([0.5, 0.9], 200))
+    (row,) = parts(
+        [cell(seed, success_of_lift=(rate, 100)) for seed, rate in enumerate((0.0, 1.0))]
+    )
+    assert (row["low"], row["high"]) == (0.0, 1.0)
+    (row,) = parts([cell(success_of_lift=(0.5, 100))])
+    assert (row["success"], row["low"], row["high"]) == (0.5, None, None)
+
+
+def test_episodes_that_seeds_share_count_once():
+    cells = [cell(seed, "same", success_of_lift=(0.9, 100)) for seed in range(3)]
+    (row,) = parts(cells)
+    assert row["episodes"] == 300
+    assert (row["low"], row["high"]) == tuple(rate_interval([0.9] * 3, 100))
 
 
 def test_a_variant_has_a_row_for_all_tasks_and_one_for_each():

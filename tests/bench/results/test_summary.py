@@ -17,6 +17,7 @@ from robo_rl.bench.results.summary import summarise
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys
 from robo_rl.stats.across_runs import iqm, rate_interval, spread_interval
+from robo_rl.stats.intervals import wilson
 from robo_rl.train.pipeline.experiment import Experiment
 
 SUITE = Suite.model_validate(
@@ -120,6 +121,37 @@ def test_runs_that_end_below_what_they_began_with_are_counted():
     found = {key: kept(*key, success=ends[key.seed]) for key in matrix()}
     row = summarise("made_up", SUITE, cells_of(SUITE), found)["default"]
     assert (row["worse"], row["cells"]) == (2, 6)
+
+
+def test_a_loss_of_exactly_the_tolerance_is_not_more():
+    found: dict[CellKey, CellRecord] = {}
+    for key in matrix():
+        numbers = {"success": {"value": 0.35, "n": 200}, "success_before": {"value": 0.40}}
+        found[key] = kept(*key, numbers=numbers)
+    assert summarise("made_up", SUITE, cells_of(SUITE), found)["default"]["worse"] == 0
+
+
+def test_episodes_that_all_seeds_share_count_once():
+    """Three runs that fail on the same ten of 200 starts say nothing of the other starts."""
+    found: dict[CellKey, CellRecord] = {}
+    for key in matrix():
+        number = {"value": 0.95, "n": 200, "unit": "1", "protocol": "0123"}
+        found[key] = kept(*key, numbers={"success": number, "success_before": {"value": 0.5}})
+    near = summarise("made_up", SUITE, cells_of(SUITE), found)["tasks"]["near"]["default"]
+    assert (near["low"], near["high"]) == pytest.approx(tuple(wilson(190, 200)))
+    for key, cell in found.items():
+        extra = cell.stages["online"].numbers["success"].model_extra
+        extra["protocol"] = f"of seed {key.seed}"
+    near = summarise("made_up", SUITE, cells_of(SUITE), found)["tasks"]["near"]["default"]
+    assert (near["low"], near["high"]) == pytest.approx(tuple(wilson(570, 600)))
+
+
+def test_runs_whose_episodes_share_starts_are_not_tested_for_falls():
+    grouped = {"stages": {"online": {"algo": {"name": "ppo", "group_size": 8}}}}
+    curve = [(100, 1.0, 100, 90), (200, 2.0, 100, 9)]
+    found = {key: kept(*key, curve=curve, config=grouped) for key in matrix()}
+    row = summarise("made_up", SUITE, cells_of(SUITE), found)["default"]
+    assert (row["degraded"], row["curves"]) == (0, 0)
 
 
 def test_runs_that_stopped_early_are_counted_and_those_that_were_too_short_to_fall_are_not():

@@ -224,6 +224,27 @@ def test_a_ratio_is_of_runs_of_one_task_and_seed():
     assert [pair["ratio"] for pair in steps["pairs"]] == [3.0, 2.0, 2.0]
 
 
+def test_pairs_of_several_tasks_are_columns():
+    """Ratios of 2 on two tasks, and 2/e, 2 and 2·e on the third."""
+    cells: dict[CellKey, CellRecord] = {}
+    for task in ("a", "b", "c"):
+        for seed, shift in enumerate((-1.0, 0.0, 1.0)):
+            pace = 2.0 * math.exp(shift if task == "a" else 0.0)
+            for method, seconds in (("fast", 1.0), ("slow", pace)):
+                points = [(100 * i, seconds * i, 10, good) for i, good in enumerate((2, 9), 1)]
+                cell = kept(task, method, seed, curve=points)
+                cells[cell.key] = cell
+    found = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)
+    # Standard error √(1/3)/3 of the logarithms, two degrees of freedom.
+    half = 4.302652730 * math.sqrt(1 / 3) / 3
+    assert found["mean"] == pytest.approx(2.0)
+    assert found["low"] == pytest.approx(2.0 * math.exp(-half))
+    assert found["high"] == pytest.approx(2.0 * math.exp(half))
+    del cells[CellKey("b", "slow", 0)]
+    found = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)
+    assert (found["mean"], found["low"], found["high"]) == (None, None, None)
+
+
 FAST, SLOW, NEVER, ALREADY = (2, 9), (1, 1, 1, 9), (1, 1, 1, 1), (9, 9)
 
 

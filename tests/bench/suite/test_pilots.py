@@ -14,11 +14,13 @@ from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.pilot_choices import (
     PilotChoices,
     PilotTrial,
+    area,
     best_trial,
     choose_settings,
     curve_area,
     with_choices,
 )
+from robo_rl.bench.results.scores import mean
 from robo_rl.bench.suite.curves import Point
 from robo_rl.bench.suite.plan import SuitePlan
 from robo_rl.bench.suite.suite import CellKey, ReportConfig, cell_keys
@@ -157,6 +159,22 @@ def test_the_area_holds_the_last_value_of_a_run_that_stopped():
     report = ReportConfig(window=8)
     assert curve_area(points, 400, report) == pytest.approx(0.8125, abs=2e-3)
     assert curve_area(points, 400, ReportConfig(window=99)) is None
+
+
+def test_the_areas_of_returns_are_compared_as_growth(here: Path):
+    """Returns of 1000 and 1, against 990 and 10, of policies that began with 500 and 1."""
+    del here
+    report = ReportConfig(window=8, measure="return")
+    areas = []
+    for low, high in ((1000.0, 1.0), (990.0, 10.0)):
+        found = []
+        for after, before in ((low, 500.0), (high, 1.0)):
+            numbers = {"return": {"value": after, "n": 8}, "return_before": {"value": before}}
+            cell = kept("near", "a", 0, numbers=numbers)
+            curve = [(100, 1.0, 8, 0, after), (200, 2.0, 8, 0, after)]
+            found.append(area(cell.model_copy(update={"curve": curve}), 200, report))
+        areas.append(mean(found))
+    assert areas == pytest.approx([(100.0 + 0.0) / 2, (98.0 + 900.0) / 2])
 
 
 def test_a_method_is_given_its_best_setting_once_all_its_pilots_are_kept(plan: SuitePlan):

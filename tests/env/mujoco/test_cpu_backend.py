@@ -107,3 +107,55 @@ def test_use_after_close_says_what_to_do(backend):
     backend.close()
     with pytest.raises(RoboRlError, match="load"):
         backend.step(torch.zeros(5, 1, 1), 1)
+
+
+def test_the_first_sensors_are_those_under_the_control_before(cart):
+    scene = cart.scene.replace("<sensor>", '<sensor><actuatorfrc actuator="servo"/>')
+    backend = MujocoCpu(MujocoCpu.Config(threads=1))
+    backend.load(mujoco.MjSpec.from_string(scene), 3)
+    qpos = backend.view().qpos[:1].clone()
+    qpos[0, 0] = 0.1
+    ctrl = torch.tensor([[0.3]], dtype=torch.float64)
+    backend.write(torch.tensor([1]), qpos, torch.zeros(1, 8), ctrl=ctrl)
+    force = backend.view().sensordata[:, 0].tolist()
+    backend.close()
+    assert force == pytest.approx([0.0, 50.0 * (0.3 - 0.1), 0.0], abs=1e-9)
+
+
+PAIR = """
+<mujoco><option timestep="0.002" gravity="0 0 0"/><worldbody>
+  <body name="pusher"><joint name="push" type="slide" axis="1 0 0"/>
+    <geom type="sphere" size=".02" pos="0 .06 0" mass=".5"/>
+    <geom type="sphere" size=".02" pos="0 -.06 0" mass=".5"/></body>
+  <body name="tee" pos=".15 0 0"><freejoint/>
+    <geom type="box" size=".02 .06 .02" pos="0 .03 0" mass=".2"/>
+    <geom type="box" size=".05 .02 .02" pos=".07 0 0" mass=".1"/></body>
+</worldbody><actuator><position joint="push" kp="200" kv="20"/></actuator></mujoco>
+"""
+
+
+@pytest.mark.parametrize("shift", [-0.05, 0.05])
+def test_a_moved_centre_of_mass_loses_no_contact(shift):
+    """Bodies with several geoms are compared by bounding volumes, which follow the centre."""
+    spec = mujoco.MjSpec.from_string(PAIR)
+    model = spec.compile()
+    ipos = torch.from_numpy(model.body_ipos).repeat(1, 1, 1)
+    ipos[0, 2, 0] += shift
+    backend = MujocoCpu(MujocoCpu.Config(threads=1))
+    backend.load(mujoco.MjSpec.from_string(PAIR), 1)
+    start = backend.view().qpos.clone()
+    backend.write(torch.tensor([0]), start, torch.zeros(1, 7), fields={"body_ipos": ipos})
+    view = backend.step(torch.full((1, 1, 1), 0.2, dtype=torch.float64), 400)[0]
+    found = view.qpos[0].clone()
+    backend.close()
+    assert found[1] > 0.2  # it was pushed
+
+    tee = spec.body("tee")
+    tee.explicitinertial, tee.mass = True, model.body("tee").mass[0]
+    tee.ipos, tee.iquat = ipos[0, 2].numpy(), model.body_iquat[2]
+    tee.inertia = model.body_inertia[2]
+    fresh = spec.compile()
+    data = mujoco.MjData(fresh)
+    data.ctrl[0] = 0.2
+    mujoco.mj_step(fresh, data, 400)
+    assert torch.allclose(found, torch.from_numpy(data.qpos), atol=1e-6)

@@ -10,6 +10,14 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
 
 CART, BOX = 1, 3
+SERVO = """
+<mujoco>
+  <worldbody>
+    <body><joint name="slide" type="slide" axis="1 0 0"/><geom size="0.1" mass="1"/></body>
+  </worldbody>
+  <actuator><position name="servo" joint="slide" kp='20' kv='2'/></actuator>
+</mujoco>
+"""
 
 
 def term(field, name, range, mode: Any = "scale"):
@@ -56,6 +64,53 @@ def test_inertia_grows_with_the_mass(draw, cart):
     factor = fields["body_mass"][:, BOX] / nominal.body_mass[BOX]
     expected = factor[:, None] * torch.from_numpy(nominal.body_inertia[BOX])
     assert torch.allclose(fields["body_inertia"][:, BOX], expected)
+
+
+def test_a_body_names_all_of_its_geoms(draw, cart):
+    """The shapes of objects have no names, and their friction is the one that counts."""
+    nominal = mujoco.MjModel.from_xml_string(cart.scene)
+    drawn = draw(term("geom_friction", "pole", (2.0, 2.0)))["geom_friction"][0]
+    of_body = torch.from_numpy(nominal.geom_bodyid) == nominal.body("pole").id
+    expected = torch.from_numpy(nominal.geom_friction) * torch.where(of_body, 2.0, 1.0)[:, None]
+    assert of_body.any()
+    assert torch.allclose(drawn, expected)
+
+
+def test_another_stiffness_of_a_servo_keeps_its_target():
+    """Force kp·(ctrl − q) − kd·v; without the bias the joint would rest elsewhere."""
+    spec = mujoco.MjSpec.from_string(SERVO)
+    randomizer = Randomizer([term("actuator_gainprm", "servo", (0.5, 0.5))], spec)
+    fields = randomizer.draw(1, torch.Generator().manual_seed(0))
+    model = spec.compile()
+    for name, value in fields.items():
+        getattr(model, name)[:] = value[0].numpy()
+    assert model.actuator_gainprm[0, 0] == 10.0
+    assert model.actuator_biasprm[0].tolist()[:3] == [0.0, -10.0, -2.0]
+    data = mujoco.MjData(model)
+    data.ctrl[0] = 0.3
+    mujoco.mj_step(model, data, 5000)
+    assert data.qpos[0] == pytest.approx(0.3, abs=1e-3)
+
+
+def test_the_bias_of_a_motor_is_left_alone():
+    motor = SERVO.replace("position", "motor").replace("kp='20' kv='2'", "gear='1'")
+    fields = Randomizer(
+        [term("actuator_gainprm", "servo", (0.5, 0.5))], mujoco.MjSpec.from_string(motor)
+    ).draw(1, torch.Generator())
+    assert fields["actuator_gainprm"][0, 0, 0] == 0.5
+    assert not fields["actuator_biasprm"].any()
+
+
+@pytest.mark.parametrize(
+    ("one", "says"),
+    [
+        (term("dof_frictionloss", "slide", (0.5, 2.0)), "is 0, which cannot be scaled"),
+        (term("body_mass", "world", (1.0, 2.0), "add"), "'body_mass' of 'world' is 0"),
+    ],
+)
+def test_what_would_change_nothing_is_refused(draw, one, says):
+    with pytest.raises(ConfigError, match=says):
+        draw(one)
 
 
 def test_a_free_joint_has_six_dofs(draw):

@@ -39,6 +39,15 @@ def test_what_is_drawn_by_chance_can_be_seen_and_is_kept(seen, setting):
     assert same(env.restore(snapshot), obs)
 
 
+def test_a_moved_shape_is_seen_where_it_is(seen):
+    """A shape at the origin of its body, whose pose MuJoCo then takes from the body."""
+    moved = {"field": "geom_pos", "name": "cart", "mode": "add", "range": [-0.2, 0.2]}
+    env = seen(4, randomize=[moved])
+    env.reset(0)
+    pictures = in_one_place(env)
+    assert all(differ(pictures[name]) for name in ITEMS)
+
+
 def test_looks_repeat_with_the_seed_and_are_one_in_a_group(seen):
     env = seen(6, **ALL)
     assert same(env.reset_groups(1, 4), env.reset_groups(1, 4))

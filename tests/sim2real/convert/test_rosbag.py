@@ -237,6 +237,25 @@ def test_without_an_episode_there_is_no_dataset(tmp_path: Path):
     assert not (tmp_path / "data.zarr").exists()
 
 
+def test_recordings_that_are_converted_in_part_have_not_the_name(tmp_path: Path, monkeypatch):
+    """After the first batch is in its store, the process is gone."""
+    fly(tmp_path)
+    extend = ZarrStore.extend
+
+    def dies(self, episodes):
+        extend(self, episodes)
+        assert self.path.exists()
+        assert not (tmp_path / "data.zarr").exists()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ZarrStore, "extend", dies)
+        with pytest.raises(KeyboardInterrupt):
+            convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    assert not (tmp_path / "data.zarr").exists()
+    assert len(convert(tmp_path / "recordings", tmp_path / "data.zarr").episodes) == 1
+
+
 def test_what_is_there_is_not_written_over(tmp_path: Path):
     fly(tmp_path)
     (tmp_path / "data.zarr").mkdir()

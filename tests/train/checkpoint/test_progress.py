@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import sys
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
 
-from robo_rl.train.checkpoint.progress import Progress, running_mean
+from robo_rl.train.checkpoint.progress import Progress, StatusConsole, running_mean
 
 
 class Clock:
@@ -52,6 +55,27 @@ def test_the_time_left_is_that_to_the_total_as_it_is_taken_for_by_now():
 
     lines = shown(run, terminal=False).splitlines()
     assert lines[0] == "clone: 100/200 steps · 10/s · 10 s left"
+
+
+def test_work_goes_on_where_nobody_reads_the_lines(monkeypatch: pytest.MonkeyPatch):
+    """As after Ctrl-C in ``robo-rl run … 2>&1 | tee log``, which ends ``tee`` first."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    torn, console = os.fdopen(writes, "w"), StatusConsole()
+    monkeypatch.setattr(sys, "stderr", torn)
+    run(console, Clock())
+    assert console.quiet
+    with suppress(BrokenPipeError):
+        torn.close()
+
+
+def test_work_goes_on_where_the_disk_of_the_log_is_full(monkeypatch: pytest.MonkeyPatch):
+    full, console = open("/dev/full", "w", buffering=1), StatusConsole()  # noqa: SIM115
+    monkeypatch.setattr(sys, "stderr", full)
+    run(console, Clock())
+    assert console.quiet
+    with suppress(OSError):
+        full.close()
 
 
 def test_on_a_terminal_it_is_one_line():

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
+from robo_rl.core.errors import CheckpointError
 from robo_rl.core.stateful import Stateful
 from robo_rl.train.checkpoint.metrics_log import read_metrics
 from robo_rl.train.checkpoint.resumable_steps import take_steps
@@ -45,6 +47,24 @@ def test_what_was_broken_off_ends_as_if_it_had_not_been(tmp_path: Path):
     files = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "torn")]
     steps = [[(row["step"], row["place"]) for row in rows] for rows in files]
     assert steps[0] == steps[1]
+
+
+class Layer(Stateful):
+    """A network of a width, which takes no step."""
+
+    state_parts = ("net",)
+
+    def __init__(self, width: int) -> None:
+        self.net, self.generator = nn.Linear(width, 1), torch.Generator()
+
+
+def test_a_checkpoint_of_other_code_is_one_typed_error(tmp_path: Path):
+    for width in (8, 8):
+        layer = Layer(width)
+        take_steps(tmp_path, "walk", 1, layer, layer.generator, dict, checkpoint_every=1)
+    layer = Layer(16)
+    with pytest.raises(CheckpointError, match=r"does not fit the code of today; .*size mismatch"):
+        take_steps(tmp_path, "walk", 1, layer, layer.generator, dict, checkpoint_every=1)
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path):

@@ -94,6 +94,7 @@ def test_a_stage_that_was_refused_does_not_stand_in_the_way(runner: Runner, tmp_
     check_error(runner.run("run", config, "--out", tmp_path / "runs"), "does not exist")
     place = tmp_path / "runs" / "tiny" / "00-policy"
     assert (place / "digest").exists()
+    (place / ".tmp-seconds-ab12").write_text("1.0")  # of a writer that was killed
     other = f"stages.policy.path={tmp_path / 'nowhere'}"
     check_error(runner.run("run", config, other, "--out", tmp_path / "runs"), "does not exist")
     (place / "half").write_text("")

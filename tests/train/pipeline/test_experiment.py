@@ -41,6 +41,11 @@ def test_a_stage_is_called_by_its_label_unless_it_has_a_name():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"task": None}, "task: env 'sim' runs a task: set task; robo-rl list tasks names them"),
+        (
+            {"env": {"name": "gym", "id": "Pendulum-v1"}},
+            "task: env 'gym' runs no task: set task to",
+        ),
         ({"stages": {}}, "stages"),
         ({"stages": {"colect": {}}, "waive": {}}, "did you mean 'collect'"),
         ({"waive": {"onlin": "why"}}, "no stage 'onlin'; did you mean 'online'"),

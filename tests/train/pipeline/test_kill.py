@@ -34,7 +34,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
     runner: Runner, road: Any, tmp_path: Path, kills: int
 ):
     whole = outcome(road.directory)
-    assert len(whole) == 10
+    assert len(whole) == 13
     chance, out = random.Random(kills), tmp_path
     while kills:
         out = out / "next"

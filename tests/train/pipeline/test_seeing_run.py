@@ -171,7 +171,9 @@ def test_demonstrations_beyond_the_memory_are_told_at_the_first_wave(tmp_path, o
 def test_images_beyond_the_disk_are_an_error_at_the_first_wave(tmp_path, opengl, monkeypatch):
     collect = {**STAGES["collect"], "num_envs": 2, "episodes": 1000}
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1_000_000))
-    with pytest.raises(DeviceError, match=r"disk space for 1,000 episodes with images.*are kept"):
+    with pytest.raises(
+        DeviceError, match=r"disk space for 1,000 episodes with images.*in a run of another name"
+    ):
         run_experiment(seeing({"collect": collect}), [], tmp_path)
     (place,) = tmp_path.glob("*/*-collect")
     assert len(ZarrStore.open(place / "data.zarr").episodes) == 2

@@ -103,6 +103,8 @@ def test_training_goes_on_after_a_kill(runner: Runner, tmp_path: Path, changes: 
     assert errors
     assert max(errors) < 1e-3
     assert outcome(tmp_path / "killed") == (rows, weights)
+    described = [tmp_path / name / "tiny" / "02-online" / "policy" for name in ("whole", "killed")]
+    assert len({(place / "meta.json").read_text() for place in described}) == 1
     assert saved_is_judged(tmp_path / "whole" / "tiny" / "02-online")
 
 
@@ -160,6 +162,22 @@ def test_the_report_says_which_policy_training_ended_with(tmp_path: Path):
         same = all(torch.equal(value, first[key]) for key, value in policy.state_dict().items())
         ended.append((loop.ended_with, same))
     assert ended == [("last", False), ("best", True)]
+
+
+def test_a_loop_that_is_resumed_at_its_end_explores_as_it_did_there(tmp_path: Path):
+    """As after a kill within the evaluations that follow the last update."""
+    online = {**STAGES["online"], "updates": 2}
+    stages = {"scratch": {}, "online": online}
+    changes = {"policy": CHANGING["policy"], "stages": stages, "waive": {}}
+    experiment = validate({**EXPERIMENT, **changes}, Experiment)
+    with closing(experiment.make_env(1)) as env:
+        specs = env.obs_spec, env.act_spec
+    found = []
+    for _ in range(2):
+        policy = experiment.policy.build(*specs, Normalizer.identity(*specs))
+        Loop(experiment.stages["online"].cfg, Context(experiment, tmp_path, []), policy).train()
+        found.append(policy.progress)
+    assert found[1] == found[0] > 0.0
 
 
 def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(

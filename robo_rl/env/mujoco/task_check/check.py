@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import mujoco
+import numpy as np
 import torch
 from torch import Tensor
 
 from robo_rl.api.env import Backend, SimView
+from robo_rl.api.robot import Robot
 from robo_rl.api.task import Reset, Task
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
@@ -28,6 +30,9 @@ from robo_rl.env.mujoco.task_check.members import check_members
 from robo_rl.env.mujoco.task_check.problems import Problems, RowChecks
 
 _TRIED = 2
+_ORIGIN = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+"""Pose of the world: position, and quaternion wxyz."""
+_AT_ORIGIN = 1e-6
 
 
 class CompiledScene(NamedTuple):
@@ -59,6 +64,8 @@ def check_contract(
     missing = check_members(task, problems)
     spec = None if "scene" in missing else problems.call("scene")
     model = None if spec is None else _compiled(spec, problems)
+    if model is not None and isinstance(getattr(task, "robot", None), Robot):
+        _check_base(task.robot, model, problems)
     if model is not None and "reset" not in missing:
         for rows in (num, 1):
             if rows == num or not problems.lines:
@@ -100,6 +107,25 @@ def _compiled(spec: Any, problems: Problems) -> Any:
     except (ValueError, mujoco.FatalError) as error:
         problems.add_problem("scene", f"does not compile: {' '.join(str(error).split())}")
         return None
+
+
+def _check_base(robot: Robot, model: Any, problems: Problems) -> None:
+    """Check that the robot's base is the origin, since poses of the hand are in its frame."""
+    index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, robot.frames.base)
+    if index < 0:
+        return
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    pose = np.concatenate([data.xpos[index], data.xquat[index]])
+    if np.abs(pose - _ORIGIN).max() > _AT_ORIGIN:
+        problems.add_problem(
+            "scene",
+            f"the robot's base '{robot.frames.base}' is not the origin of the world",
+            "position 0 0 0, quaternion 1 0 0 0",
+            " ".join(f"{value:.4g}" for value in pose),
+            hint="hand poses are measured and commanded in the base's frame; move what is around"
+            " the robot instead",
+        )
 
 
 def _check_rows(trial: _TaskTrial, num: int) -> None:

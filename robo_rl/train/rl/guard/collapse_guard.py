@@ -47,6 +47,7 @@ class CollapseGuard(Stateful):
 
     Args:
         cfg: See ``Config``.
+        group_size: Number of episodes that share a start; see ``EpisodeStats.in_groups``.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = (
@@ -85,8 +86,8 @@ class CollapseGuard(Stateful):
         final_episodes: int = Field(default=100, ge=0)
         """Episodes without exploration noise for each candidate of the final policy; 0 is off."""
 
-    def __init__(self, cfg: Config) -> None:
-        self.cfg = cfg
+    def __init__(self, cfg: Config, group_size: int = 1) -> None:
+        self.cfg, self.group_size = cfg, group_size
         self.detector = ScoreDropDetector(cfg.level)
         self.score_drops = self.nonfinite_rollbacks = 0
         self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
@@ -180,7 +181,9 @@ class CollapseGuard(Stateful):
 
     def _count(self) -> EpisodeStats:
         """Return the statistics of the open cell."""
-        return success_stats(self.success) if self.detector.binary else return_stats(self.returns)
+        binary = self.detector.binary
+        found = success_stats(self.success) if binary else return_stats(self.returns)
+        return found if self.group_size == 1 else found.in_groups(self.group_size)
 
     def _rank(self, state: State) -> None:
         """Keep the state at which the newest cell opened, if the last two cells are the best."""

@@ -170,7 +170,7 @@ class CollectDemonstrations(Stage):
                 where=store.path,
                 expected=f"successes: {self.cfg.successes}",
                 found=f"{good} of {total} episodes",
-                hint="raise episodes, or lower noise or successes, in the stage's config",
+                hint="raise episodes, or lower noise or successes, in a run of another name=…",
             )
 
     def _report(self, store: ZarrStore, gain: dict[str, Any]) -> Report:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
-from robo_rl.core.errors import ConfigError, DataError, SpecError
+from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import (
     check_trains_all_steps,
@@ -17,7 +17,11 @@ from robo_rl.train.checkpoint.policies import (
     weights_digest,
 )
 from robo_rl.train.pipeline.stage import Context, Report, find_policy
-from robo_rl.train.stages.distillation.rounds import DistillationRounds, RoundsConfig
+from robo_rl.train.stages.distillation.rounds import (
+    DistillationRounds,
+    RoundsConfig,
+    demand_same_teacher,
+)
 from robo_rl.train.stages.distillation.taught import TaughtStage
 from robo_rl.train.stages.video import record_video
 
@@ -84,6 +88,7 @@ class DistillOnPolicy(TaughtStage):
             lambda student, obs, draw: chain_kl(student, teacher, obs, floor, draw),
             stream="opd",
             freeze_encoder=self.cfg.freeze_encoder,
+            teacher=told,
         )
         loss = rounds.train(context.directory)
         path = save_policy(context.directory / "policy", rounds.student)
@@ -103,14 +108,7 @@ class DistillOnPolicy(TaughtStage):
             DataError: The teacher is another than that of the training.
         """
         found = weights_digest(self.read_teacher(context))
-        if found != report.numbers["teacher"]:
-            raise DataError(
-                "another policy than the student's teacher",
-                where=self.cfg.teacher,
-                expected=report.numbers["teacher"],
-                found=found,
-                hint="put it back, or run the experiment under another name=…",
-            )
+        demand_same_teacher(self.cfg.teacher, report.numbers["teacher"], found)
         return self.compare(context, report, self.cfg.margin)
 
     def read_teacher(self, context: Context) -> DenoisingPolicy:

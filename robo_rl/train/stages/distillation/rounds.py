@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -15,6 +15,7 @@ from torch import Tensor
 from robo_rl.algo.encoded_obs import EncodedObs, encoded_bytes
 from robo_rl.algo.supervised import SupervisedTrainer, draw_pick
 from robo_rl.config.models import OmitsDefaults
+from robo_rl.core.errors import DataError
 from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.core.stateful import Stateful
@@ -67,6 +68,22 @@ class RoundsConfig(OmitsDefaults):
             demand_memory(2 * states * row, f"{states:,} visited states", hint)  # also a copy
 
 
+def demand_same_teacher(where: Path | str, expected: str, found: str) -> None:
+    """Check that a teacher has the weights of the one before, by their digests.
+
+    Raises:
+        DataError: It has others.
+    """
+    if found != expected:
+        raise DataError(
+            "another policy than the student's teacher",
+            where=where,
+            expected=expected,
+            found=found,
+            hint="put it back, or run the experiment under another name=…",
+        )
+
+
 class DistillationRounds(Stateful):
     """The rounds and their state, with a checkpoint after each round.
 
@@ -81,9 +98,10 @@ class DistillationRounds(Stateful):
         first: The policy that acts in the first round; None for the student, as in the others.
         freeze_encoder: Whether the student's encoder keeps its weights, and encodes the visited
             states once a round.
+        teacher: Digest of a teacher outside the run, which must stay the same.
     """
 
-    state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps")
+    state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps", "teacher")
 
     def __init__(
         self,
@@ -95,8 +113,10 @@ class DistillationRounds(Stateful):
         stream: str,
         first: DenoisingPolicy | None = None,
         freeze_encoder: bool = False,
+        teacher: str = "",
     ) -> None:
         self.cfg, self.context, self.stream = cfg, context, stream
+        self._teacher = teacher
         self.loss, self.first, self.freeze_encoder = loss, first, freeze_encoder
         self._encoded: EncodedObs | None = None
         if freeze_encoder:
@@ -105,6 +125,23 @@ class DistillationRounds(Stateful):
         self.generator = make_generator(stream, context.seed, device=student.device)
         self.visited: dict[str, Tensor] = {}
         self.env_steps = 0
+
+    @property
+    def teacher(self) -> str:
+        """Digest of the teacher."""
+        return self._teacher
+
+    @teacher.setter
+    def teacher(self, value: str) -> None:
+        demand_same_teacher(self.context.directory, value, self._teacher)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load a state; that of an older checkpoint does not name the teacher.
+
+        Raises:
+            DataError: Another teacher taught the earlier rounds.
+        """
+        super().load_state_dict({"teacher": self._teacher, **state})
 
     @property
     def student(self) -> DenoisingPolicy:

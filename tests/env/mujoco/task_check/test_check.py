@@ -116,6 +116,11 @@ WRONG = {
         ("size=[0.05, 0.02, 0.2]", "size=[0.05, 0.02, 0]"),
         r"scene \(.*\): does not compile: .*size",
     ),
+    "a robot that does not stand at the origin": (
+        ("return spec", "spec.body('column').pos = [0, 0, 0.4]\n        return spec"),
+        r"scene \(.*\): the robot's base 'column' is not the origin of the world; expected position"
+        r" 0 0 0, quaternion 1 0 0 0, found 0 0 0.4 1 0 0 0; .*",
+    ),
     "an exception": (
         ("return act", "return act / self.gain"),
         r"control \(.*\): raises AttributeError: 'Sweep' object has no attribute 'gain'"

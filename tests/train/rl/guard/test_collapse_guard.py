@@ -51,6 +51,21 @@ def test_a_collapse_brings_back_a_state_from_before_it():
     assert 20 <= value(guard.best_state) <= 60
 
 
+def test_episodes_that_share_a_start_are_one():
+    """A block of eight starts, twelve episodes each, of which all or none succeed."""
+    alarms = []
+    for size in (1, 12):
+        guard, rng = CollapseGuard(CFG, group_size=size), np.random.default_rng(2)
+        guard.begin(state(0.0))
+        gone = 0
+        for i in range(60):
+            success = torch.from_numpy(rng.random(8) < 0.8).repeat_interleave(12)
+            gone += guard.observe(success, torch.zeros(96), state(i + 1.0)) is not None
+        alarms.append(gone)
+    assert alarms[0] > 0
+    assert alarms[1] == 0
+
+
 def test_a_lucky_block_is_not_believed():
     guard, rng = CollapseGuard(CFG), np.random.default_rng(1)
     assert play(guard, rng, [0.8] * 20) is None

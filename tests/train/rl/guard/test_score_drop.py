@@ -46,6 +46,25 @@ def test_a_constant_success_rate_raises_no_alarm_in_long_runs(rate):
     assert alarms == [None] * 15
 
 
+def test_groups_of_equal_episodes_count_once():
+    """16 starts of 8 episodes each, which all agree: 16 of 16, then 11 of 16."""
+    cells = [EpisodeStats(128, 128.0, 0.0), EpisodeStats(128, 88.0, 0.0)]
+    assert first_alarm(watch(), cells) == 1
+    assert first_alarm(watch(), [cell.in_groups(8) for cell in cells]) is None
+    bounds = confidence_bounds(cells[0].in_groups(8), LEVEL, binary=True)
+    assert bounds.low == pytest.approx(LEVEL ** (1 / 16))
+
+
+def test_a_constant_rate_of_groups_raises_no_alarm():
+    rng = np.random.default_rng(3)
+    alarms = []
+    for _ in range(30):
+        wins = 8.0 * rng.binomial(16, 0.85, size=60)
+        cells = [EpisodeStats(128, float(won), 0.0).in_groups(8) for won in wins]
+        alarms.append(first_alarm(watch(), cells))
+    assert alarms == [None] * 30
+
+
 def test_bounds_that_err_often_would_raise_alarms():
     rng = np.random.default_rng(0)
     alarms = [first_alarm(watch(level=2e-3), rates(rng, (0.9, 250))) for _ in range(5)]

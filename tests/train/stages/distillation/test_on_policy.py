@@ -90,13 +90,8 @@ def test_another_teacher_in_its_place_is_not_compared_with(teacher, tmp_path: Pa
         stage.evaluate(Context(wanted, tmp_path / "01-opd", []), report)
 
 
-@pytest.mark.slow
-def test_a_run_that_is_cut_off_within_a_round_ends_as_one_that_is_not(
-    teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """It goes on from the end of the round before, and collects no round twice."""
-    wanted = experiment(str(teacher), seed=1, sees=SEES)
-    whole = distil(wanted, tmp_path / "whole")
+def cut_off(wanted: Experiment, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupts a run within its second round, once."""
     step, number = DistillationRounds.step, 0
 
     def cut(self: DistillationRounds) -> Any:
@@ -108,7 +103,28 @@ def test_a_run_that_is_cut_off_within_a_round_ends_as_one_that_is_not(
 
     monkeypatch.setattr(DistillationRounds, "step", cut)
     with pytest.raises(KeyboardInterrupt):
-        distil(wanted, tmp_path / "cut")
+        distil(wanted, folder)
+
+
+def test_a_run_does_not_go_on_with_another_teacher(teacher, tmp_path: Path, monkeypatch):
+    mine = tmp_path / "teacher"
+    shutil.copytree(teacher, mine)
+    wanted = experiment(str(mine), seed=1)
+    with monkeypatch.context() as patch:
+        cut_off(wanted, tmp_path / "run", patch)
+    shutil.copytree(tmp_path / "run" / "00-scratch" / "policy", mine / "policy", dirs_exist_ok=True)
+    with pytest.raises(DataError, match="another policy than the student's teacher"):
+        distil(wanted, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cut_off_within_a_round_ends_as_one_that_is_not(
+    teacher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It goes on from the end of the round before, and collects no round twice."""
+    wanted = experiment(str(teacher), seed=1, sees=SEES)
+    whole = distil(wanted, tmp_path / "whole")
+    cut_off(wanted, tmp_path / "cut", monkeypatch)
     again = distil(wanted, tmp_path / "cut")
     assert again.numbers["env_steps"] == whole.numbers["env_steps"]
     one, other = (load_policy(tmp_path / name / "01-opd" / "policy") for name in ("whole", "cut"))

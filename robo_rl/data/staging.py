@@ -1,0 +1,74 @@
+"""Builds a dataset or a file under another name, which becomes the right one when it is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from robo_rl.core.atomic_files import make_directory, sync
+from robo_rl.core.errors import DataError
+from robo_rl.core.file_lock import Lock, lock_file
+
+_LOCK = "lock"
+
+
+@contextmanager
+def built_beside(out: Path) -> Generator[Path]:
+    """Yield a path for a new dataset or file, which takes the name ``out`` when it is complete.
+
+    The path lies in a folder beside ``out`` that one process holds. A killed process leaves the
+    folder behind, and the next one for the same ``out`` empties it.
+
+    Raises:
+        DataError: ``out`` exists, another process writes it, or the disk refuses.
+    """
+    _demand_new(out)
+    folder = out.with_name(f".{out.name}.partial")
+    with _held(folder, out):
+        for left in (each for each in folder.iterdir() if each.name != _LOCK):  # of a killed one
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        path = folder / out.name
+        try:
+            yield path
+            if path.is_file():
+                sync([path])  # a dataset flushes its own files
+            _demand_new(out)
+            _rename(path, out)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _demand_new(out: Path) -> None:
+    if out.exists():
+        raise DataError("is there already", where=out, hint="choose another --out")
+
+
+def _held(folder: Path, out: Path) -> Lock:
+    """Return the lock of a folder, which is created if missing."""
+    busy = DataError("another process writes it", where=out, hint="wait, or choose another --out")
+    try:
+        make_directory(folder)
+        lock = lock_file(folder / _LOCK)
+    except (BlockingIOError, FileNotFoundError):  # the other one is writing, or just removed it
+        raise busy from None
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", where=out) from error
+    try:
+        is_current = os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / _LOCK))
+    except FileNotFoundError:
+        is_current = False
+    if not is_current:  # the other one removed the folder after the lock was opened
+        lock.close()
+        raise busy
+    return lock
+
+
+def _rename(path: Path, out: Path) -> None:
+    try:
+        os.rename(path, out)
+        sync([out.parent])
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", where=out) from error

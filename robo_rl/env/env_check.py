@@ -1,0 +1,81 @@
+"""Checks that an env gives what ``VecEnv`` promises, before sums and networks read it.
+
+Shapes: B envs. An env of a plugin that differs would broadcast, or fail in the code of a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import Step, VecEnv, demand_arrays
+from robo_rl.core.errors import PluginError, SpecError
+from robo_rl.core.spec import ActSpec, ObsSpec
+
+_ATTRIBUTES: dict[str, type] = {
+    "num_envs": Integral,
+    "obs_spec": ObsSpec,
+    "act_spec": ActSpec,
+    "dt_s": Real,
+    "max_episode_steps": Integral,
+    "device": torch.device,
+}
+
+
+def demand_attributes(name: str, env: Any) -> None:
+    """Check the attributes of an env, and the names of its observations.
+
+    Args:
+        name: Name of the env in configs.
+        env: What was built.
+
+    Raises:
+        PluginError: Attributes are missing or of another type; the error lists all of them.
+        SpecError: An observation cannot be a dataset array.
+    """
+    found = {each: getattr(env, each, None) for each in _ATTRIBUTES}
+    wrong = [each for each, kind in _ATTRIBUTES.items() if not isinstance(found[each], kind)]
+    if wrong:
+        raise PluginError(
+            "lacks attributes of VecEnv",
+            where=f"env '{name}'",
+            expected=", ".join(f"{each}: {_ATTRIBUTES[each].__name__}" for each in wrong),
+            found=", ".join(f"{found[each]!r:.40}" for each in wrong),
+        )
+    demand_arrays(env.obs_spec, f"env '{name}'")
+
+
+def demand_obs(env: VecEnv, obs: Mapping[str, Tensor], where: str) -> None:
+    """Check an observation, name → (B, …), against ``obs_spec``.
+
+    Raises:
+        PluginError: Names, shapes or dtypes differ.
+    """
+    try:
+        env.obs_spec.validate_obs(obs)
+    except SpecError as error:
+        raise PluginError(f"{where} does not fit obs_spec: {error}", where=_of(env)) from error
+
+
+def demand_step(env: VecEnv, step: Step) -> None:
+    """Check shapes and dtypes of a step.
+
+    Raises:
+        PluginError: A part differs; a reward of (B, 1), for example, would become (B, B).
+    """
+    demand_obs(env, step.obs, "step().obs")
+    demand_obs(env, step.next_obs, "step().next_obs")
+    flags = {"terminated": step.terminated, "truncated": step.truncated, "valid": step.valid}
+    kinds = dict.fromkeys(flags, torch.bool) | dict.fromkeys(["rew", *step.metrics], torch.float32)
+    for name, value in {**flags, "rew": step.rew, **step.metrics}.items():
+        if value.shape != (env.num_envs,) or value.dtype != kinds[name]:
+            found = f"{tuple(value.shape)} {value.dtype}"
+            raise PluginError(f"{name} must be (B,) {kinds[name]}", where=_of(env), found=found)
+
+
+def _of(env: VecEnv) -> str:
+    return f"env {type(env).__name__}"

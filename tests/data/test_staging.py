@@ -1,0 +1,73 @@
+"""What is built beside its place has the name when it is whole, and one process builds it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robo_rl.core.errors import DataError
+from robo_rl.data.staging import built_beside
+
+KILLED = """\
+import os, signal, sys
+from pathlib import Path
+from robo_rl.data.staging import built_beside
+
+with built_beside(Path(sys.argv[1])) as path:
+    path.mkdir()
+    (path / "half").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_writer_leaves_nothing_under_the_name_and_nothing_in_the_way(tmp_path: Path):
+    out = tmp_path / "data.zarr"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(out)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert not out.exists()
+    with built_beside(out) as path:
+        path.mkdir()
+        (path / "whole").write_text("whole")
+    assert [each.name for each in out.iterdir()] == ["whole"]
+    assert os.listdir(tmp_path) == ["data.zarr"]
+
+
+def test_a_second_writer_is_refused_and_the_first_keeps_its_work(tmp_path: Path):
+    out = tmp_path / "data.hdf5"
+    with built_beside(out) as path:
+        path.write_text("first")
+        with pytest.raises(DataError, match="another process writes it"), built_beside(out):
+            pytest.fail("both write")
+        assert path.read_text() == "first"
+    assert out.read_text() == "first"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_took_the_name_meanwhile_is_kept(tmp_path: Path, kind: str):
+    out = tmp_path / "data"
+
+    def build() -> None:
+        with built_beside(out) as path:
+            path.write_text("new")
+            out.write_text("old") if kind == "file" else out.mkdir()
+
+    with pytest.raises(DataError, match="is there already"):
+        build()
+    assert out.read_text() == "old" if kind == "file" else out.is_dir()
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_an_error_leaves_nothing(tmp_path: Path):
+    def build() -> None:
+        with built_beside(tmp_path / "data") as path:
+            path.mkdir()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        build()
+    assert not os.listdir(tmp_path)
