@@ -12,7 +12,7 @@ from torch import Tensor
 
 from robo_rl.api.cameras import CameraSettings
 from robo_rl.api.env import SimView
-from robo_rl.config.registry import Component, component
+from robo_rl.config.component import Component, component
 from robo_rl.env.mujoco.cpu_backend import MujocoCpu
 from robo_rl.env.mujoco.sim_env import SimEnv
 

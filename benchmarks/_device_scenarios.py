@@ -31,7 +31,7 @@ from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
 from robo_rl.algo.same_noise_distillation import same_noise_loss
 from robo_rl.algo.supervised import SupervisedTrainer, draw_rows
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.running_obs_stats import RunningObsStats
 from robo_rl.policy.one_step import make_one_step_student

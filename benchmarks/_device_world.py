@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Step
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import TOKEN, ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay

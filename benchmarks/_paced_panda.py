@@ -15,7 +15,8 @@ from contextlib import closing, contextmanager
 
 from robo_rl.api.robot import Robot
 from robo_rl.api.robot_description import Rates
-from robo_rl.config.registry import Component, component, load
+from robo_rl.config.component import Component, component
+from robo_rl.config.registry import load
 from robo_rl_sim2real.cli.signals import stop_on_signal
 from robo_rl_sim2real.core.clock import freeze_garbage_collector
 from robo_rl_sim2real.simulated.cameras import SimCameras

@@ -17,7 +17,7 @@ from torch import nn
 
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask

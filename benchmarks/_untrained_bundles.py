@@ -16,8 +16,8 @@ from torch import nn
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import ClosedLoopParity, Manifest, NumericParity, QueryLatency
+from robo_rl.config.component import Component
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component
 from robo_rl.core.atomic_files import make_directory
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.affine import Affine

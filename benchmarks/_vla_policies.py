@@ -13,7 +13,7 @@ import torch
 from _ppo_updates import ACT
 from torch import nn
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
 from robo_rl.nets.encoders.base import ObsFeatures
 from robo_rl.nets.vla.backbones import SMOLVLM2

@@ -26,7 +26,7 @@ from _device_world import (
 )
 
 from robo_rl.algo.supervised import SupervisedTrainer
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.policy.base import DenoisingPolicy
 

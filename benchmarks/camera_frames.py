@@ -97,7 +97,7 @@ class EnvRenderer:
         import torch
 
         from robo_rl.api.cameras import CameraSettings
-        from robo_rl.config.registry import component
+        from robo_rl.config.component import component
         from robo_rl.env.rendering.camera_set import CameraSet
 
         task = component("tasks").make("lift_cube").build()
@@ -183,7 +183,7 @@ def _write(folder: Path) -> str:
     import torch
 
     from robo_rl.api.cameras import CameraItem, RenderConfig
-    from robo_rl.config.registry import component
+    from robo_rl.config.component import component
     from robo_rl.env.rendering.pool import RenderPool
 
     task = component("tasks").make("lift_cube").build()

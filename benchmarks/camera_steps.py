@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.env.mujoco.sim_env import SimEnv
 
 CAMERA = {"name": "wrist", "width": 64, "height": 64}

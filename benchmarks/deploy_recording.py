@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from robo_rl.bundle.bundle import Bundle
+from robo_rl.config.component import component
 from robo_rl.config.models import compose, validate
-from robo_rl.config.registry import component
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.node.recorded_run import recording_node

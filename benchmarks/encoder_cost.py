@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from robo_rl.bundle.session import PolicySession
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import contract_of, export_policy, random_inputs

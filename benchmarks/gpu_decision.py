@@ -24,7 +24,7 @@ import torch  # noqa: E402
 from _gpu import demanded, milliseconds  # noqa: E402
 from gpu_throughput import make_env  # noqa: E402
 
-from robo_rl.config.registry import component  # noqa: E402
+from robo_rl.config.component import component  # noqa: E402
 from robo_rl.data.normalize import Normalizer  # noqa: E402
 from robo_rl.env.chunk_env import ChunkEnv  # noqa: E402
 from robo_rl.train.rl.collector import Collector  # noqa: E402

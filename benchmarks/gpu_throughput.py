@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def make_env(task: str, num_envs: int, device: str) -> Any:
-    from robo_rl.config.registry import component
+    from robo_rl.config.component import component
     from robo_rl.env.mujoco.sim_env import SimEnv
 
     backend = {"name": "mujoco_warp", "device": device}
@@ -104,7 +104,7 @@ def by_mjx(task: str, num_envs: int, steps: int) -> dict[str, float]:
         from mujoco import mjx
     except ImportError:
         return {}
-    from robo_rl.config.registry import component
+    from robo_rl.config.component import component
 
     made = component("tasks").make(task).build()
     model = made.scene().compile()

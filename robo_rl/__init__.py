@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from robo_rl.bundle.bundle import (
         Bundle,
     )
+    from robo_rl.config.component import Component, component, default
     from robo_rl.config.fingerprint import (
         Fingerprint,
         versions_of,
@@ -69,12 +70,7 @@ if TYPE_CHECKING:
     from robo_rl.config.models import (
         ConfigModel,
     )
-    from robo_rl.config.registry import (
-        Component,
-        component,
-        default,
-        load,
-    )
+    from robo_rl.config.registry import load
     from robo_rl.core.errors import (
         BundleError,
         CheckpointError,
@@ -355,8 +351,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "robo_rl.config.models": (
         "ConfigModel",
     ),
+    "robo_rl.config.component": (
+        "Component", "component", "default",
+    ),
     "robo_rl.config.registry": (
-        "Component", "component", "default", "load",
+        "load",
     ),
     "robo_rl.config.fingerprint": (
         "Fingerprint", "versions_of",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from small_flights import NAMES
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.messages.kinds import MsgType, to_message
 from robo_rl_sim2real.messages.readings import Reading

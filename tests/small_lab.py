@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from robo_rl.config.component import component
 from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import component
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.node.node import Node

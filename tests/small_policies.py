@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 

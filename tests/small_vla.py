@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import TOKEN, ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.vla.lerobot.config import Described

@@ -17,8 +17,8 @@ from small_export import contract, graph, manifest, policy
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Manifest
+from robo_rl.config.component import Component
 from robo_rl.config.models import compose, validate
-from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

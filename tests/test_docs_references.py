@@ -19,9 +19,9 @@ from shown_docs import GENERATED, PAGES, ROOT, anchors, commands, named, on_tick
 
 from robo_rl.cli import main
 from robo_rl.config import registry
+from robo_rl.config.component import component
 from robo_rl.config.models import compose, validate
 from robo_rl.config.renamed_keys import RENAMED_KEYS, new_key
-from robo_rl.config.search_path import CONFIGS
 from robo_rl.core.errors import DeviceError
 from tools.reference import config_keys
 
@@ -151,7 +151,7 @@ def fields() -> dict[str, set[str]]:
 def models(annotation: Any, metadata: Any = ()) -> Iterator[type[BaseModel]]:
     """The models within an annotation, of every component of a kind where it names one."""
     for mark in metadata:
-        if isinstance(mark, registry.component):
+        if isinstance(mark, component):
             yield from (config(mark.kind, name) for name in registry.names(mark.kind))
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
@@ -168,7 +168,7 @@ def config(kind: str, name: str) -> type[BaseModel]:
 def test_python_names_and_groups_exist(page: Path):
     names = [re.split(r"[(:]", text)[0] for text in on_tick(page)]
     dotted = [name for name in names if re.fullmatch(r"robo_rl\w*(\.\w+)+", name)]
-    groups = {f"robo_rl.{kind}" for kind in registry.kinds()} | {CONFIGS}
+    groups = {f"robo_rl.{kind}" for kind in registry.kinds()} | {f"robo_rl.{registry.CONFIGS}"}
     assert [name for name in dotted if name not in groups and not importable(name)] == []
 
 

@@ -11,6 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from robo_rl.core.errors import ConfigError, SpecError
 
 if TYPE_CHECKING:
@@ -50,6 +53,25 @@ def build(robot: RobotDescription, file: Path) -> Any:
     for camera in robot.cameras:
         _film(spec, camera)
     return spec
+
+
+def pose_of_base(robot: RobotDescription, model: Any) -> NDArray[np.float64] | None:
+    """Return the pose (7,) of the base in a model's world: position in m, quaternion wxyz.
+
+    None if the model has no such body. Poses of the hand are in the frame of the base, and physics
+    has them in the world's frame, so that the two must be one (``is_origin``).
+    """
+    index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, robot.frames.base)
+    if index < 0:
+        return None
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    return np.concatenate([data.xpos[index], data.xquat[index]])
+
+
+def is_origin(pose: NDArray[np.float64]) -> bool:
+    """Return whether a pose (7,) is that of the world, up to 1e-6."""
+    return bool(np.allclose(pose, (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0), rtol=0.0, atol=1e-6))
 
 
 def _read(file: Path) -> Any:

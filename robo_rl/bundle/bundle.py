@@ -29,7 +29,7 @@ from robo_rl.bundle.manifest import (
 from robo_rl.bundle.session import PolicySession
 from robo_rl.bundle.split_session import SplitSession
 from robo_rl.bundle.text import BundleFiles, text_encoder_of
-from robo_rl.core.atomic_files import staged_directory, write_file
+from robo_rl.core.atomic_files import find_directory, staged_directory, write_file
 from robo_rl.core.checksummed_json import seal, unseal
 from robo_rl.core.errors import BundleError
 from robo_rl.core.spec import ActSpec, ObsSpec
@@ -87,7 +87,7 @@ class Bundle:
         Raises:
             BundleError: A file is missing, damaged or altered, or the schema is newer.
         """
-        directory = Path(path).absolute()
+        directory = find_directory(Path(path).absolute())  # its replacement may have been killed
         file = directory / MANIFEST_FILE
         data = _read_manifest(file)
         manifest = _parse(_unseal(data, file), file)

@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import JsonValue
 
 from robo_rl.bundle.manifest import Contract
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel, validate
-from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl.language.base import TextEncoder, assets_of
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robo_rl.cli.output import format_table
+from robo_rl.config.component import Component, component, default
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, validate
-from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError, DataError
 from robo_rl.data.convert import Converter, Exporter
 

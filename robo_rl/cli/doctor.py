@@ -172,8 +172,10 @@ def _plugins() -> Iterator[MachineCheck]:
                 "note", f"{kind}.{bare} is of several distributions: {', '.join(meant)}"
             )
     for each in plugin_configs():
-        if not any(each.folder.glob("**/*.yaml")):
-            problem = f"'{each.package}' of {each.distribution} holds no configs: {each.folder}"
+        if each.folder is None or not any(each.folder.rglob("*.yaml")):
+            problem = (
+                f"configs of {each.distribution}: '{each.package}' is no package of YAML files"
+            )
             yield MachineCheck("FAIL", problem)
     count = len(named) - sum(map(len, failed.values()))
     remedy = "" if named else "pip install -e . (or of the wheel) registers them"

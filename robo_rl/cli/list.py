@@ -36,10 +36,10 @@ def run(
 def _configs() -> list[tuple[str, str, str, str]]:
     from robo_rl.config.search_path import available_configs, plugin_configs
 
-    plugins = plugin_configs()
+    plugins = [(each.folder, each.distribution) for each in plugin_configs() if each.folder]
 
     def origin(path: Path) -> str:
-        owners = [each.distribution for each in plugins if path.is_relative_to(each.folder)]
+        owners = [owner for folder, owner in plugins if path.is_relative_to(folder)]
         return owners[0] if owners else "robo-rl" if path.is_absolute() else "./configs"
 
     return [

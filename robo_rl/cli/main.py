@@ -14,7 +14,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, Protocol
@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0, 1 for a failed check, 2 for a user error, 4 if another process of the run
-        ended, 130 if interrupted by SIGINT, 143 by SIGTERM; 1 too if the output's reader is gone.
+        ended, 130 if interrupted by SIGINT, 143 by SIGTERM, 129 by SIGHUP; 1 too if the output's
+        reader is gone.
     """
     # OpenMP reads it when torch is loaded. Threads that spin while they wait make small networks
     # tens of times slower as soon as another program uses the cores.
@@ -169,7 +170,8 @@ def _app(verb: str | None) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog="Any verb: --debug shows the traceback of an error.",
+        epilog="Any verb: --debug shows the traceback of an error. `robo-rl list verbs` names those"
+        " of plug-ins too.",
     )
     app.callback()(_root)
     lines: dict[str, str | None] = dict(VERBS)
@@ -253,8 +255,9 @@ def _by_plugin(error: Exception) -> PluginError | None:
 def _report(error: Exception, told: RoboRlError, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
+    # The launcher reads what the others wrote, and says it once.
     pulled_along = isinstance(error, LostProcessError) and "ROBO_RL_LAUNCHER" in os.environ
-    if not pulled_along:
+    if not (pulled_along and os.environ.get("RANK") == "0"):
         typer.echo(f"robo-rl: {told}", err=True)
     return told.status
 
@@ -264,5 +267,6 @@ def _interrupted(error: KeyboardInterrupt, *, runs: bool) -> int:
     ended = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
     kept = f"{ended.kept} are kept" if ended.kept else "what was saved before is kept"
     said = f"; {kept}, the same command resumes there" if runs else ""
-    typer.echo(f"robo-rl: interrupted{said}", err=True)
+    with suppress(OSError):  # the terminal may be gone
+        typer.echo(f"robo-rl: interrupted{said}", err=True)
     return ended.status

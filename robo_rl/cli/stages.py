@@ -68,10 +68,13 @@ def format_rate(measured: Mapping[str, Any] | None) -> str:
     """Format a rate or a mean return with its 95 % interval and sample size."""
     if not measured:
         return "–"
+    is_rate = measured.get("unit", "1") == "1"
     value, low, high = (measured[key] for key in ("value", "low", "high"))
-    if measured.get("unit", "1") == "1":
-        return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}] of {measured['n']}"
-    return f"{value:.4g} [{low:.4g}, {high:.4g}] of {measured['n']}"
+    shown = f"{100 * value:.1f} %" if is_rate else f"{value:.4g}"
+    if low is not None:  # one sample has no interval
+        ends = (f"{100 * end:.1f}" if is_rate else f"{end:.4g}" for end in (low, high))
+        shown += f" [{', '.join(ends)}]"
+    return f"{shown} of {measured['n']}"
 
 
 def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 
 from robo_rl.config.compose import ConfigTree, KeyPath, compose
 from robo_rl.config.renamed_keys import new_key
-from robo_rl.config.search_path import available_configs, default_search
+from robo_rl.config.search_path import default_search
 from robo_rl.config.yaml_nodes import dump
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
@@ -37,7 +37,6 @@ __all__ = [
     "ConfigTree",
     "NestedError",
     "OmitsDefaults",
-    "available_configs",
     "compose",
     "default_search",
     "digest",

@@ -8,18 +8,15 @@ in ``experiment/``, ``method/`` or ``deploy/``, or outside every configs folder,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from robo_rl.config.merge import merge, nest_under
+from robo_rl.config.registry import CONFIGS, registered
 from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import nearest
-
-CONFIGS = "robo_rl.configs"
-"""Group of entry points whose values are packages of configs."""
 
 _MAX_BYTES = 1_000_000
 _ROOT_FOLDER = "experiment"
@@ -35,9 +32,10 @@ def default_search() -> list[Path]:
     here = Path(__file__).resolve().parents[1]
     # A checkout has the folder beside the package, a wheel in it.
     ours = [here / "configs"] if (here / "configs").is_dir() else [here.parent / "configs"]
+    theirs = [each.folder for each in plugin_configs()]
     found: dict[Path, Path] = {}
-    for folder in (Path("configs"), *ours, *(each.folder for each in plugin_configs())):
-        if folder.is_dir():
+    for folder in (Path("configs"), *ours, *theirs):
+        if folder is not None and folder.is_dir():
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
 
@@ -48,24 +46,29 @@ class PluginConfigs(NamedTuple):
     Args:
         distribution: Name of the distribution.
         package: Its package of configs, as registered.
-        folder: Folder of the package; it need not exist.
+        folder: Folder of the package; None if there is no such package.
     """
 
     distribution: str
     package: str
-    folder: Path
+    folder: Path | None
 
 
 def plugin_configs() -> list[PluginConfigs]:
     """Return the packages in the entry points ``robo_rl.configs``; nothing is imported."""
-    found: list[PluginConfigs] = []
-    for point in entry_points(group=CONFIGS):
-        top, *rest = point.value.strip().split(".")
-        spec = find_spec(top) if top else None
-        roots = list((spec and spec.submodule_search_locations) or ["."])
-        name = point.dist.name if point.dist else ""
-        found.append(PluginConfigs(name, point.value, Path(roots[0], *rest)))
-    return sorted(found)
+    return [PluginConfigs(*each, _folder_of(each[1])) for each in sorted(registered(CONFIGS))]
+
+
+def _folder_of(package: str) -> Path | None:
+    """Return the folder of a package, whose top-level package is located and not imported."""
+    top, *rest = package.strip().split(".")
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    folder = Path(roots[0], *rest) if roots else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def available_configs(search: Iterable[Path] | None = None) -> dict[str, Path]:

@@ -28,7 +28,8 @@ def built_beside(out: Path) -> Generator[Path]:
     _demand_new(out)
     folder = out.with_name(f".{out.name}.partial")
     with _held(folder, out):
-        for left in (each for each in folder.iterdir() if each.name != _LOCK):  # of a killed one
+        # A killed process left what is there beside the lock.
+        for left in (each for each in folder.iterdir() if each.name != _LOCK):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         path = folder / out.name
         try:
@@ -52,7 +53,7 @@ def _held(folder: Path, out: Path) -> Lock:
     try:
         make_directory(folder)
         lock = lock_file(folder / _LOCK)
-    except (BlockingIOError, FileNotFoundError):  # the other one is writing, or just removed it
+    except (BlockingIOError, FileNotFoundError):  # another process writes, or has just ended
         raise busy from None
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", where=out) from error
@@ -60,7 +61,7 @@ def _held(folder: Path, out: Path) -> Lock:
         is_current = os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / _LOCK))
     except FileNotFoundError:
         is_current = False
-    if not is_current:  # the other one removed the folder after the lock was opened
+    if not is_current:  # another process removed the folder after the lock was opened
         lock.close()
         raise busy
     return lock

@@ -7,6 +7,7 @@ some processes runs inside ``single_process``.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -151,20 +152,25 @@ def sum_gradients(params: list[torch.nn.Parameter]) -> None:
 
 
 def check_identical(tensors: list[Tensor]) -> None:
-    """Check that all processes hold the same numbers.
+    """Check that all processes hold the same numbers, to the bit.
 
     Raises:
         ParallelError: They do not.
     """
     if rank_info().world_size == 1:
         return
-    mark = torch.stack([tensor.detach().double().sum().cpu() for tensor in tensors])
-    marks = all_gather_rows(mark[None])
+    marks = all_gather_rows(torch.tensor([[_digest(tensor) for tensor in tensors]]))
     if not bool((marks == marks[:1]).all()):
         raise ParallelError(
             "the processes have come to different weights",
             hint="are their machines and versions alike? go back to the last checkpoint",
         )
+
+
+def _digest(tensor: Tensor) -> int:
+    """Return a 64-bit digest of the bytes; a sum depends on the number of threads."""
+    data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
 @contextmanager
@@ -194,6 +200,8 @@ def _meeting(where: str = "another process of this run has ended") -> Generator[
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        words = str(error).strip().splitlines()[:1]
+        lines = str(error).strip().splitlines()
+        ends = dict.fromkeys([*lines[:1], *lines[-1:]])  # NCCL names the cause on the last line
+        found = " … ".join(line[:200] for line in ends) or None
         hint = "the same command resumes where it stopped"
-        raise LostProcessError(where, found=words[0][:200] if words else None, hint=hint) from error
+        raise LostProcessError(where, found=found, hint=hint) from error

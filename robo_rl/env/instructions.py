@@ -13,7 +13,7 @@ from torch import Tensor
 
 from robo_rl.api.env import TASK
 from robo_rl.api.task import Instructed, Task, TaskGroup
-from robo_rl.config.registry import Component
+from robo_rl.config.component import Component
 from robo_rl.core.errors import ConfigError, PluginError
 from robo_rl.core.spec import ObsSpec
 from robo_rl.language.base import INSTRUCTION, TextEncoder

@@ -27,8 +27,8 @@ from robo_rl.api.env import (
     task_names,
 )
 from robo_rl.api.task import DeltaTask, Task
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import PluginError
 from robo_rl.env.message_delay import MessageDelay, delayed_values, fill_history, push_history
 from robo_rl.env.sent_changes import SentChanges
@@ -153,8 +153,9 @@ class LatencyEnv:
         self._branchable().restore(snapshot["env"])
         self._out.restore(snapshot["out"])
         self._into.restore(snapshot["into"])
-        self._seen = {name: value.clone() for name, value in snapshot["seen"].items()}
-        self._acts, self._idle = snapshot["acts"].clone(), snapshot["idle"].clone()
+        seen, acts, idle = (snapshot[name] for name in ("seen", "acts", "idle"))
+        self._seen = {name: value.to(self.device, copy=True) for name, value in seen.items()}
+        self._acts, self._idle = (each.to(self.device, copy=True) for each in (acts, idle))
         self._changes.restore(snapshot["changes"])
         return self._shown()
 

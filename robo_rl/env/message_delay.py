@@ -95,7 +95,8 @@ class MessageDelay:
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Restore the state from ``snapshot``."""
-        self.latency, self.age = snapshot["latency"].clone(), snapshot["age"].clone()
+        device = self.age.device  # a checkpoint is read on the CPU
+        self.latency, self.age = (snapshot[n].to(device, copy=True) for n in ("latency", "age"))
         self._generator.set_state(snapshot["generator"])
 
 

@@ -69,4 +69,7 @@ class SentChanges:
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Restore the sums from ``snapshot``."""
-        self._sent, self._received = snapshot["sent"].clone(), snapshot["received"].clone()
+        device = self._sent.device  # a checkpoint is read on the CPU
+        self._sent, self._received = (
+            snapshot[name].to(device, copy=True) for name in ("sent", "received")
+        )

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import CheckpointError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from robo_rl.config.component import Component, component, default
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component, default
 from robo_rl.nets.base import ChunkNet
 from robo_rl.nets.encoders.base import ObsEncoder
 from robo_rl.policy.chain import Sampler

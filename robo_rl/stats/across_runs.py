@@ -107,29 +107,6 @@ def num_trimmed(size: int) -> int:
     return size // 4
 
 
-def stratified_bootstrap(
-    scores: ArrayLike,
-    statistic: Callable[[NDArray[Any]], float],
-    *,
-    reps: int = 2000,
-    confidence: float = 0.95,
-    generator: np.random.Generator | int = 0,
-) -> Interval:
-    """Percentile bootstrap interval of a statistic of scores over runs and tasks.
-
-    Args:
-        scores: (runs, tasks); a vector is the runs of one task.
-        statistic: Maps an array like scores to a number, for example ``iqm``.
-        reps: Number of resamples.
-        confidence: Two-sided.
-        generator: Random generator, or its seed.
-
-    Source: Agarwal et al. 2021 (see ``iqm``), §4.1: runs are drawn with replacement within each
-    task. It is too narrow for few runs; see ``spread_interval``.
-    """
-    return _percentiles(_resampled(_table(scores), statistic, reps, generator), confidence)
-
-
 def probability_of_improvement(new: ArrayLike, ref: ArrayLike) -> float:
     """Probability that a run of new beats one of ref on a random task; a tie counts one half.
 
@@ -155,8 +132,9 @@ def improvement_interval(
 ) -> Interval:
     """Bootstrap interval of ``probability_of_improvement``, with its arguments.
 
-    Source: as for ``stratified_bootstrap``. The runs of new and ref are drawn independently. This
-    is conservative if runs of one seed are correlated.
+    Source: Agarwal et al. 2021 (see ``iqm``), §4.1: runs are drawn with replacement within each
+    task. The runs of new and ref are drawn independently. This is conservative if runs of one seed
+    are correlated.
     """
     rng = np.random.default_rng(generator)
     tables = [_table(scores) for scores in (new, ref)]

@@ -9,7 +9,7 @@ from torch import Tensor
 from robo_rl.algo.encoded_obs import EncodedObs
 from robo_rl.algo.same_noise_distillation import same_noise_loss
 from robo_rl.algo.supervised import SupervisedTrainer
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy

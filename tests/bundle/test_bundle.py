@@ -143,6 +143,12 @@ def test_no_bundle_at_all(tmp_path: Path) -> None:
         Bundle.load(tmp_path)
 
 
+def test_one_whose_replacement_was_killed_is_found(bundle: Bundle) -> None:
+    """Between the two renames the old content has another name."""
+    bundle.path.rename(bundle.path.with_name(f".old-{bundle.path.name}"))
+    assert Bundle.load(bundle.path).manifest == bundle.manifest
+
+
 def test_writing_again_replaces(bundle: Bundle, manifest: Manifest, graph: bytes) -> None:
     Bundle.write(bundle.path, manifest, {"policy.onnx": graph})
     assert sorted(file.name for file in bundle.path.iterdir()) == ["manifest.json", "policy.onnx"]

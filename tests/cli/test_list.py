@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from robo_rl.cli.main import main
-from robo_rl.config.models import available_configs
 from robo_rl.config.registry import names
+from robo_rl.config.search_path import available_configs
 
 
 def test_one_kind(capsys: pytest.CaptureFixture[str]):

@@ -10,8 +10,10 @@ from small_plugin import FILES, POINTS, Plugins, plugins, sweep
 from small_runs import EXPERIMENT
 
 from robo_rl.cli.main import main
+from robo_rl.config import registry
+from robo_rl.config.component import Component
 from robo_rl.config.models import compose, validate
-from robo_rl.config.registry import Component
+from robo_rl.config.search_path import available_configs
 from robo_rl.train.pipeline.experiment import Experiment
 
 __all__ = ["plugins"]
@@ -183,9 +185,12 @@ def test_configs_of_a_plugin_are_found_by_name(
     module = plugins.install("acme-tasks", FILES, POINTS)
     entry = plugins.folder / f"{module}-1.0.dist-info" / "entry_points.txt"
     entry.write_text(entry.read_text() + f"\n[robo_rl.configs]\nacme = {module}.configs\n")
+    registry._found.cache_clear()
     folder = plugins.folder / module / "configs" / "experiment"
     assert main(["doctor", "plugins"]) == 1
-    assert f"'{module}.configs' of acme-tasks holds no configs" in capsys.readouterr().out
+    said = f"configs of acme-tasks: '{module}.configs' is no package of YAML files"
+    assert said in capsys.readouterr().out
+    assert compose("demo", []).values  # and nothing else is in the way
     folder.mkdir(parents=True)
     (folder / "sweeping.yaml").write_text("base: [demo]\nname: sweeping\ntask: sweep\n")
     (folder / "demo.yaml").write_text("name: another\n")  # ours has precedence
@@ -195,6 +200,23 @@ def test_configs_of_a_plugin_are_found_by_name(
     assert main(["list", "configs"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["configs", "experiment/sweeping", "acme-tasks"] in [row[:3] for row in rows]
+
+
+@pytest.mark.parametrize("package", ["json.decoder", "no_such_package.configs", "acme_tasks"])
+def test_configs_that_are_no_package_are_left_out(
+    plugins: Plugins, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A module has no folder of its own; the working folder is not taken instead."""
+    module = plugins.install("acme-tasks", FILES, POINTS)
+    entry = plugins.folder / f"{module}-1.0.dist-info" / "entry_points.txt"
+    entry.write_text(entry.read_text() + f"\n[robo_rl.configs]\nacme = {package}\n")
+    registry._found.cache_clear()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "stray.yaml").write_text("name: stray\n")
+    found = available_configs()
+    assert "stray" not in found
+    assert "experiment/demo" in found
 
 
 def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, plugins: Plugins):

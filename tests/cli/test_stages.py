@@ -15,6 +15,7 @@ import yaml
 
 from robo_rl.cli.main import main
 from robo_rl.cli.output import write_json
+from robo_rl.cli.stages import format_rate
 
 
 def measured(value: float) -> dict[str, Any]:
@@ -106,6 +107,12 @@ def test_what_gates_saw_and_what_was_estimated_is_said(
     assert "again: worse; waived: I know" in shown
     assert not [line for line in shown if line.startswith("theirs:")]
     assert "ope: estimated 0.28 [0, 1] of 30" in shown
+
+
+def test_rates_and_returns_are_shown_with_the_interval_that_they_have():
+    assert format_rate(measured(0.5)) == "50.0 % [45.0, 55.0] of 200"
+    alone = {"value": 12.5, "low": None, "high": None, "n": 1, "unit": "reward"}
+    assert format_rate(alone) == "12.5 of 1"
 
 
 def test_run_stops_where_it_is_told(calls: list[tuple[object, ...]], tmp_path: Path):

@@ -14,13 +14,13 @@ from pydantic import Field
 from robo_rl.config.models import (
     ConfigModel,
     ConfigTree,
-    available_configs,
     compose,
     digest,
     explain,
     to_yaml,
     validate,
 )
+from robo_rl.config.search_path import available_configs
 from robo_rl.config.yaml_nodes import parse
 from robo_rl.core.errors import ConfigError
 

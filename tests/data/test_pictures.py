@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_cameras import CAMERAS, SeenTask
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import DeviceError, SpecError
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer

@@ -14,7 +14,7 @@ from pretended_gpu import CPU, GPU, PretendedGpu, on_cpu
 from pretended_graphs import PretendedGraph, install
 
 from robo_rl.algo.ppo.ppo import Ppo
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.encoders.frozen import FrozenEncoder
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from robo_rl.api.task import Reset
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.env.mujoco.sim_env import SimEnv
 

@@ -11,8 +11,8 @@ import torch
 from pydantic import ValidationError
 
 from robo_rl.api.env import Step, can_branch
+from robo_rl.config.component import component
 from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import component
 from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.env.chunk_env import ChunkEnv

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from small_vla import FOLDERS
 
 from robo_rl.cli.main import main
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.affine import Affine

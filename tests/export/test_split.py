@@ -17,7 +17,7 @@ from small_vla import small_vla_policy
 
 from robo_rl.bundle.manifest import EXPERT_FILE, PREFIX_FILE
 from robo_rl.bundle.split_session import SplitSession
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import BundleError, ConfigError, SpecError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

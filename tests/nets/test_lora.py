@@ -10,7 +10,7 @@ import torch
 from small_vla import ACT, KINDS, OBS, observations, small_vla_policy, vla_settings
 from torch import nn
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.onnx import export_policy

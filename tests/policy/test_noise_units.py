@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_policies import ACT, FAMILY, OBS, SAMPLERS, make_obs
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec
 from robo_rl.data.affine import Affine

@@ -8,8 +8,8 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
+from robo_rl.config.component import component
 from robo_rl.config.models import NestedError
-from robo_rl.config.registry import component
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.families.flow import FlowNoise
 from robo_rl.policy.schedule import Schedule, at_progress, is_scheduled, start_value

@@ -64,12 +64,12 @@ def test_suite_notices_a_robot_that_does_not_conform(
         (
             '<body name="panda_link0"',
             '<body pos="0 0 .4" name="panda_link0"',
-            "position of the base",
+            "the base must be the origin",
         ),
         (
             '<body name="panda_link0"',
             '<body quat="0 0 0 1" name="panda_link0"',
-            "quaternion of the base",
+            "the base must be the origin",
         ),
     ],
 )

@@ -30,8 +30,8 @@ from torch import Tensor
 pytest.importorskip("mujoco_warp", reason="the extra 'warp' is not installed")
 
 from robo_rl.api.env import FixedMemoryBackend
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel, compose, validate
-from robo_rl.config.registry import Component, component
 from robo_rl.env.mujoco.sim_env import SimEnv
 
 WORLDS, STEPS = 4, 100

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from robo_rl.api.env import SimView
-from robo_rl.config.registry import component, names
+from robo_rl.config.component import component
+from robo_rl.config.registry import names
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
 
 META = torch.device("meta")

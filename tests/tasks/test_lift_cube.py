@@ -7,8 +7,8 @@ from typing import Annotated
 import pytest
 import torch
 
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel, compose, validate
-from robo_rl.config.registry import Component, component
 from robo_rl.testing.task import check_task, demonstrate
 from robo_rl_tasks.lift_cube import LiftCube, LiftCubeConfig
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from robo_rl.api.task import CommandsHand
-from robo_rl.config.registry import component, load
+from robo_rl.config.component import component
+from robo_rl.config.registry import load
 from robo_rl.testing.task import check_task, demonstrate
 from robo_rl_tasks.kinematics.joints import arm_joints
 from robo_rl_tasks.reach import Reach, ReachConfig

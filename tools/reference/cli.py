@@ -20,7 +20,7 @@ _STATUS = (
     "0 is success, 1 a failed check of `doctor`, an incomplete `bench`, or an output that no"
     " process reads any more. 2 is an error of the user's, or a gate or `deploy check` that did not"
     " pass. 4 is the end of another process of the run, 130 an interrupt by SIGINT, 143 one by"
-    " SIGTERM."
+    " SIGTERM, 129 one by SIGHUP."
 )
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from robo_rl.config.registry import Component, component
+from robo_rl.config.component import Component, component
 
 _PLAIN = {
     bool: "boolean", int: "integer", float: "number", str: "text", Path: "path", Any: "any",

@@ -84,7 +84,7 @@ def _is_worse(kept: CellRecord, report: ReportConfig) -> bool:
     return after is not None and first is not None and first - after > least + 1e-9
 
 
-def _groups(kept: CellRecord, report: ReportConfig) -> bool:
+def _has_shared_starts(kept: CellRecord, report: ReportConfig) -> bool:
     """Return whether training episodes share starts in groups, so that they are not independent."""
     stage = kept.config.get("stages", {}).get(report.stage) or {}
     return (stage.get("algo") or {}).get("group_size", 1) > 1
@@ -99,7 +99,11 @@ def _falls(report: ReportConfig, kept: Sequence[CellRecord]) -> Numbers:
     """
     went_back = mean(stage_number(each, report.stage, "rollbacks") for each in kept)
     early = sum(stopped_early(each, report) for each in kept)
-    rated = [each for each in kept if report.score_measure.is_rate and not _groups(each, report)]
+    rated = [
+        each
+        for each in kept
+        if report.score_measure.is_rate and not _has_shared_starts(each, report)
+    ]
     curves = [each.points(report.curve) for each in rated]
     pairs = [(points, degradation_depth(points, report.window)) for points in curves]
     known = [(points, deep) for points, deep in pairs if not math.isnan(deep)]

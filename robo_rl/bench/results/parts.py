@@ -28,20 +28,20 @@ def parts(records: Iterable[CellRecord]) -> list[dict[str, Any]]:
         for key, rate in _rates(record):
             found.setdefault(key, []).append(rate)
     return [
-        {**dict(zip(("stage", "variant", "task"), key, strict=True)), **_summed(rates)}
+        {**dict(zip(("stage", "variant", "task"), key, strict=True)), **_summarise(rates)}
         for key, rates in found.items()
     ]
 
 
 class _Rate(NamedTuple):
-    """Success of a seed: the rate, the number of episodes, and what tells these from others."""
+    """Success of a seed: the rate, its episodes, and the key of their starts, equal if shared."""
 
     value: float
     episodes: int
     starts: object
 
 
-def _summed(rates: Sequence[_Rate]) -> dict[str, Any]:
+def _summarise(rates: Sequence[_Rate]) -> dict[str, Any]:
     """Return the numbers of a part from the rates of its seeds."""
     values, distinct = [rate.value for rate in rates], {r.starts: r.episodes for r in rates}
     alone = len(rates) < 2

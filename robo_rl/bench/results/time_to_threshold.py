@@ -137,8 +137,7 @@ def time_ratio(
         ``median``, ``at_least`` and ``at_most``, and the ``pairs`` with their own. ``mean``,
         ``low`` and ``high`` are the geometric mean with Student's 95 % interval on the logarithms
         (pairs, tasks). They are None for one pair a task, for unequally many, or if a ratio is a
-        bound. ``before`` holds the mean initial scores of
-        the slow and the fast method.
+        bound. ``before`` holds the mean initial scores of the slow and the fast method.
     """
     pairs: list[dict[str, Any]] = []
     values: list[TimeToThreshold] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from robo_rl.bench.suite.suite import CellKey, ReportConfig, Suite
-from robo_rl.config.registry import Component
+from robo_rl.config.component import Component
 from robo_rl.core.suggestions import did_you_mean
 
 Place = tuple[str, ...]

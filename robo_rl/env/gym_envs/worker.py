@@ -42,7 +42,8 @@ def main(fd: int) -> None:
 
     The first message has the arguments of ``EnvGroup``, the first answer its ``EnvInterface``.
     """
-    for each in (signal.SIGINT, signal.SIGTERM):  # the parent handles both, and closes the socket
+    # The parent handles the signals, and closes the socket.
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     channel = PickleConnection(
         socket.socket(fileno=fd), timeout_s=None

@@ -30,7 +30,7 @@ _OBJECTS = {
     "actuator": mujoco.mjtObj.mjOBJ_ACTUATOR,
     "site": mujoco.mjtObj.mjOBJ_SITE,
 }
-FOLLOWERS = {"body_mass": "body_inertia", "actuator_gainprm": "actuator_biasprm"}
+_FOLLOWERS = {"body_mass": "body_inertia", "actuator_gainprm": "actuator_biasprm"}
 """Drawn field → the field that follows it."""
 _DOFS_OF_JOINT = {0: 6, 1: 3, 2: 1, 3: 1}  # free, ball, slide, hinge
 
@@ -84,7 +84,7 @@ class Randomizer:
         model: mujoco.MjModel = scene.compile()
         self._targets = [_Target(term, _rows(model, term)) for term in terms]
         names = {term.field for term in terms}
-        names |= {FOLLOWERS[name] for name in names & FOLLOWERS.keys()}
+        names |= {_FOLLOWERS[name] for name in names & _FOLLOWERS.keys()}
         self._nominal = {
             name: torch.from_numpy(getattr(model, name).copy()) for name in sorted(names)
         }
@@ -96,15 +96,18 @@ class Randomizer:
         Raises:
             ConfigError: A term does not.
         """
+        known = {name: value.clone() for name, value in self._nominal.items()}
         for term, rows in ((each.term, each.rows) for each in self._targets):
-            relative = term.mode == "scale" or term.field == "body_mass"  # inertia scales with it
-            if relative and not bool(self._nominal[term.field][rows].any()):
-                raise ConfigError(
-                    f"'{term.field}' of '{term.name}' is 0, which cannot be scaled",
-                    where="randomize",
-                    hint="give it a value in the MJCF"
-                    + ("" if term.field == "body_mass" else ", or take mode: abs"),
-                )
+            is_zero = not bool(known[term.field][rows].any())
+            if is_zero and term.field == "body_mass":
+                problem, hint = "whose inertia cannot follow it", "give the body a mass in the MJCF"
+            elif is_zero and term.mode == "scale":
+                problem, hint = "which cannot be scaled", "take mode: abs, or change the MJCF"
+            else:
+                known[term.field][rows] = 1.0  # a later term scales what this one draws
+                continue
+            said = f"'{term.field}' of '{term.name}' is 0, {problem}"
+            raise ConfigError(said, where="randomize", hint=hint)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -133,7 +136,7 @@ def _apply(fields: Mapping[str, Tensor], target: _Target, generator: torch.Gener
     if term.field == "actuator_gainprm":
         # A servo's force is kp·(ctrl − q) − kd·v: gain kp, bias (0, −kp, −kd).
         bias = fields["actuator_biasprm"][:, rows]
-        servo = bias[..., 1] == -old[..., 0]
+        servo = (old[..., 0] != 0) & (bias[..., 1] == -old[..., 0])
         bias[..., 1] = torch.where(servo, -new[..., 0], bias[..., 1])
         fields["actuator_biasprm"][:, rows] = bias
 
@@ -148,8 +151,11 @@ def _rows(model: mujoco.MjModel, term: RandomizeTerm) -> list[int]:
     if index < 0 and prefix == "geom" and (geoms := _geoms_of_body(model, term.name)):
         return geoms
     if index < 0:
-        hint = did_you_mean(term.name, _names(model, kind))
-        raise ConfigError(f"no {prefix} '{term.name}' to randomise '{term.field}' of", hint=hint)
+        known, what = _names(model, kind), prefix
+        if prefix == "geom":
+            known, what = known + _names(model, _OBJECTS["body"]), "geom or body"
+        hint = did_you_mean(term.name, known)
+        raise ConfigError(f"no {what} '{term.name}' to randomise '{term.field}' of", hint=hint)
     if term.field in ("body_ipos", "body_iquat") and model.body_simple[index]:
         raise ConfigError(
             f"cannot move '{term.field}' of '{term.name}', which is compiled as a simple body",

@@ -24,7 +24,7 @@ from robo_rl.api.env import (
 )
 from robo_rl.api.renderer import Pending
 from robo_rl.api.task import Task, TaskGroup
-from robo_rl.config.registry import Component, component
+from robo_rl.config.component import Component, component
 from robo_rl.core.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec

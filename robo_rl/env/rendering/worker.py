@@ -43,7 +43,8 @@ class RenderJob(NamedTuple):
 
 def main(fd: int) -> None:
     """Serve over the socket fd until it closes."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # the parent handles both, and closes the socket
+    # The parent handles the signals, and closes the socket.
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     channel = PickleConnection(socket.socket(fileno=fd))
     job, memory = _heard(channel)
@@ -93,7 +94,7 @@ class RowRenderer:
         self._pictures = {each.item: arrays[f"picture.{each.item}"] for each in job.views}
         looks = [name.removeprefix("look.") for name in job.fields if name.startswith("look.")]
         self._looks = [(self._home(name), arrays[f"look.{name}"]) for name in looks]
-        # Poses equal to those of their bodies are not read where the compiler found them equal.
+        # MuJoCo ignores geom_pos and geom_quat where geom_sameframe is set: drawn poses clear it.
         if any(name.startswith("geom_") for name in looks):
             self._model.geom_sameframe[:] = 0
         if any(name.startswith("site_") for name in looks):

@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.config.registry import Component, component, default
+from robo_rl.config.component import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain

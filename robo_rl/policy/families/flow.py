@@ -14,8 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.config.component import Component, component, default
 from robo_rl.config.models import ConfigModel, OmitsDefaults
-from robo_rl.config.registry import Component, component, default
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.families.matching import MatchingPolicy

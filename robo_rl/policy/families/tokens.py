@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from robo_rl.config.registry import Component, component, default
+from robo_rl.config.component import Component, component, default
 from robo_rl.core.errors import SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer

@@ -1,8 +1,9 @@
-"""Defers SIGINT and SIGTERM in a training loop until a checkpoint is saved.
+"""Defers SIGINT, SIGTERM and SIGHUP in a training loop until a checkpoint is saved.
 
-A training loop saves between two updates and then ends. Outside such a loop both signals raise
+A training loop saves between two updates and then ends. Outside such a loop the signals raise
 ``Interrupted`` at once; a second signal does so in a loop too. A signal that the process ignores
-from its start stays ignored. Only the main thread receives signals.
+from its start stays ignored, as SIGHUP does under ``nohup``. SIGHUP says that the terminal is gone.
+Only the main thread receives signals.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WAIT = b"\nrobo-rl: interrupted; the current step is finished and saved, once more ends at once\n"
 
 Handler = Callable[[int, FrameType | None], Any]
@@ -36,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def status(self) -> int:
-        """Exit status of the process: 130 for SIGINT, 143 for SIGTERM."""
+        """Exit status of the process: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
         return 128 + self.number
 
 
@@ -65,7 +66,9 @@ class SafePoint:
         if due or number:
             save()
             self._kept = kept
-            number = number or self._asked()  # a signal during saving has its checkpoint
+            # All processes wait here for the one that saves; a signal meanwhile has its checkpoint.
+            later = self._asked()
+            number = number or later
         if number:
             raise Interrupted(number, kept)
 
@@ -87,7 +90,9 @@ class SafePoint:
         return -all_reduce_min(-self._number)
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Store the first signal; a second one ends at once."""
+        """Store the first signal; a second one ends at once, unless it is another SIGHUP."""
+        if self._number and number == signal.SIGHUP:
+            return  # a closed terminal sends it twice: from the shell, and from the kernel
         if self._number:
             raise Interrupted(number)
         self._number = number
@@ -111,11 +116,15 @@ def between_updates() -> Generator[SafePoint]:
 
 @contextmanager
 def raising_interrupted() -> Generator[None]:
-    """Raise ``Interrupted`` on both signals, so that open resources are closed."""
+    """Raise ``Interrupted`` on any of the signals, so that open resources are closed."""
+    is_ending = False
 
     def end(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
         del frame
-        raise Interrupted(number)
+        if not (is_ending and number == signal.SIGHUP):  # see ``SafePoint.on_signal``
+            is_ending = True
+            raise Interrupted(number)
 
     with signal_handler(end):
         yield
@@ -123,7 +132,7 @@ def raising_interrupted() -> Generator[None]:
 
 @contextmanager
 def signal_handler(handler: Handler) -> Generator[None]:
-    """Send both signals to ``handler`` and restore the old handlers at exit."""
+    """Send the signals to ``handler`` and restore the old handlers at exit."""
     before = dict[int, Any]()
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -28,14 +30,19 @@ class StatusConsole(Console):
 
     def on_broken_pipe(self) -> None:
         """Print nothing more, where rich would end the process."""
-        self.quiet = True
+        self._silence()
 
-    def print(self, *objects: Any, **options: Any) -> None:
-        """See ``rich.console.Console.print``."""
+    def __exit__(self, *error: Any) -> None:
+        """Write what was printed, also by a live line; a lost terminal or a full disk refuse it."""
         try:
-            super().print(*objects, **options)
+            super().__exit__(*error)
         except OSError:
-            self.quiet = True
+            self._silence()
+
+    def _silence(self) -> None:
+        self.quiet = True
+        with suppress(OSError, ValueError):  # what is buffered has no reader either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 class Progress:

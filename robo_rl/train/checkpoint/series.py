@@ -9,6 +9,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from robo_rl.core.atomic_files import discard, final_name, remove_temporary
 from robo_rl.core.errors import CheckpointError, Notice, RoboRlError
 from robo_rl.core.stateful import KEPT_CHECKPOINTS
@@ -83,7 +85,7 @@ class CheckpointSeries:
         """
         try:
             yield
-        except RoboRlError:
+        except (RoboRlError, torch.OutOfMemoryError):
             raise
         except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise CheckpointError(

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from torch import Tensor
 
-from robo_rl.config.registry import Component, component, default
+from robo_rl.config.component import Component, component, default
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.ope.conformal import widen

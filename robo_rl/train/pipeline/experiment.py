@@ -18,8 +18,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.api.env import VecEnv
 from robo_rl.api.task import Task
+from robo_rl.config.component import Component, component, default
 from robo_rl.config.models import ConfigModel, OmitsDefaults, validate
-from robo_rl.config.registry import Component, component, default
 from robo_rl.core.device import check_device_name, find_device
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
@@ -122,11 +122,12 @@ class Experiment(OmitsDefaults):
     @model_validator(mode="after")
     def _env_takes_what_it_is_given(self) -> Experiment:
         """Check that there is a task just where the env runs tasks."""
-        runs_tasks, alone = self.env.takes(self.task, 1), self.env.takes(1)
+        env = _innermost(self.env)
+        runs_tasks, alone = env.accepts(self.task, 1), env.accepts(1)
         if self.task is None and not alone and runs_tasks:
-            text = f"env '{self.env.name}' runs a task: set task; robo-rl list tasks names them"
+            text = f"env '{env.name}' runs a task: set task; robo-rl list tasks names them"
         elif self.task is not None and not runs_tasks and alone:
-            text = f"env '{self.env.name}' runs no task: set task to null"
+            text = f"env '{env.name}' runs no task: set task to null"
         else:
             return self
         raise ValidationError.from_exception_data("task", [_problem(("task",), text)])
@@ -228,6 +229,12 @@ def _merged(below: Mapping[str, Any], above: Any) -> Any:
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _innermost(env: Component[VecEnv]) -> Component[VecEnv]:
+    """Return the env inside of those that wrap one, as ``latency`` does."""
+    inner = getattr(env.cfg, "env", None)
+    return _innermost(inner) if isinstance(inner, Component) else env
 
 
 def _problem(place: tuple[str, ...], text: str) -> InitErrorDetails:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from robo_rl.algo.base import Learner
-from robo_rl.config.registry import Component, component
+from robo_rl.config.component import Component, component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

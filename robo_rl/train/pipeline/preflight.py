@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from robo_rl.config.registry import Component
+from robo_rl.config.component import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.stage_traits import StageTraits, missing_artifact

@@ -10,6 +10,7 @@ from typing import Any, cast
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import MANIFEST_FILE
 from robo_rl.config.models import compose, validate
+from robo_rl.core.atomic_files import find_directory
 from robo_rl.core.errors import BundleError, CheckpointError
 from robo_rl.export.parity import session_as_policy
 from robo_rl.policy.base import DenoisingPolicy
@@ -43,7 +44,8 @@ def evaluate_path(
         CheckpointError: Neither a bundle nor a stage that made a policy.
         BundleError: The bundle is damaged, or made for another task or robot than is installed.
     """
-    act, experiment, world = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
+    is_bundle = (find_directory(path.absolute()) / MANIFEST_FILE).exists()
+    act, experiment, world = _bundle(path) if is_bundle else _stage(path)
     if changed := describe_changes(world, world_of(experiment)):
         text = f"{path}: evaluated in another world than it was made in: {changed}"
         StatusConsole().print(text, highlight=False, markup=False, soft_wrap=True)

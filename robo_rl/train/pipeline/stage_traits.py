@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from robo_rl.config.registry import Component
+from robo_rl.config.component import Component
 from robo_rl.core.errors import PluginError
 from robo_rl.policy.base import DenoisingPolicy
 

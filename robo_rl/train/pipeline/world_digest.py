@@ -15,9 +15,10 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from robo_rl.api.robot import Robot
+from robo_rl.config.component import Component
 from robo_rl.config.fingerprint import Fingerprint, Fingerprinted, is_plugin, source_digest
 from robo_rl.config.models import digest
-from robo_rl.config.registry import Component, entry_point
+from robo_rl.config.registry import entry_point
 from robo_rl.core.errors import DataError, PluginError
 from robo_rl.train.pipeline.experiment import Experiment
 

@@ -14,7 +14,7 @@ from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import DeviceError
 from robo_rl.core.memory import demand_memory
 from robo_rl.core.seeding import make_generator
-from robo_rl.distributed.process_group import all_reduce_min
+from robo_rl.distributed.process_group import all_reduce_min, rank_info
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.stage import Context
@@ -32,7 +32,8 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     """Return the number of envs of a run.
 
     ``auto`` is the largest power of two that fits the memory of the simulator's device in every
-    process, up to 16,384. It is 256 where memory is not limiting.
+    process, up to 16,384. It is 256 where memory is not limiting. Either is rounded down to a
+    multiple of the number of processes.
 
     Args:
         context: Context of the stage.
@@ -47,12 +48,16 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     if kept is not None:
         return kept
     fit = context.experiment.capacity()
+    processes = rank_info().world_size
     if fit is None:
-        return _UNLIMITED
+        return _UNLIMITED // processes * processes
     fit = all_reduce_min(fit)
-    if fit < 1:
-        raise DeviceError("not one env fits the memory", hint="see contacts, constraints of env")
-    return min(_MOST, 2 ** int(math.log2(fit)))
+    if fit < processes:
+        each = "" if processes == 1 else f" for each of {processes} processes"
+        hint = "see contacts, constraints of env"
+        raise DeviceError(f"not one env fits the memory{each}", hint=hint)
+    most = min(_MOST, 2 ** int(math.log2(fit)))
+    return max(1, most // processes) * processes
 
 
 def demand_rollout_memory(policy: DenoisingPolicy, decisions: int, reused: int = 0) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from robo_rl.algo.base import Algorithm
 from robo_rl.algo.on_policy import OnPolicy
-from robo_rl.config.registry import Component, component, default
+from robo_rl.config.component import Component, component, default
 from robo_rl.train.rl.collector_factory import NumEnvs
 from robo_rl.train.rl.exploration.exploring_policy import ExplorationConfig
 from robo_rl.train.rl.guard.collapse_guard import CollapseGuard

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.config.component import Component
 from robo_rl.config.models import OmitsDefaults
-from robo_rl.config.registry import Component
 from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset

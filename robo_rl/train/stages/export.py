@@ -14,8 +14,8 @@ from torch import Tensor
 from robo_rl.bundle.manifest import GateRecord, Manifest, MeasuredValue, QueryLatency
 from robo_rl.bundle.session import PolicySession
 from robo_rl.bundle.text import portable
+from robo_rl.config.component import Component
 from robo_rl.config.models import OmitsDefaults
-from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError, GateError
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.dataset import WindowDataset

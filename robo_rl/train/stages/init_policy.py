@@ -13,8 +13,8 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.api.env import VecEnv
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec

@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
+from robo_rl.config.component import Component
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes

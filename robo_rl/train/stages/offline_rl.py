@@ -16,7 +16,7 @@ from pydantic import Field
 
 from robo_rl.algo.offline.base import OfflineAlgorithm, OfflineInputs
 from robo_rl.algo.offline_critics.base import OfflineCritics
-from robo_rl.config.registry import Component, component, default
+from robo_rl.config.component import Component, component, default
 from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from robo_rl.api.env import check_groups
-from robo_rl.config.registry import Component
+from robo_rl.config.component import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.distributed.process_group import rank_info
 from robo_rl.policy.base import DenoisingPolicy

@@ -24,6 +24,7 @@ _ENOUGH_TIMINGS = 100
 """Number of queries from which a 99th percentile is shown."""
 _LEAST_TIMINGS = 20
 """Number of queries below which their slowest is no ground to run the policy."""
+_TOO_FEW = "too few to judge rare delays; check again while no other node steers the robot"
 _SCALES = {"degrees": 180.0 / math.pi, "mm": 1000.0}
 
 
@@ -87,8 +88,7 @@ def check_inference_time(facts: SurveyResult) -> Iterator[CheckResult]:
     elif tail_s > (0.5 if inline else 1.0) * limit_s:
         yield warning("policy", text, f"end what else runs here; {faster}")
     elif len(facts.query_s) < _LEAST_TIMINGS:
-        more = "too few to judge rare delays; check again while no other node steers the robot"
-        yield warning("policy", text, more)
+        yield warning("policy", text, _TOO_FEW)
     else:
         yield ok("policy", text)
 
@@ -108,6 +108,8 @@ def check_prefix_time(facts: SurveyResult) -> Iterator[CheckResult]:
         yield failed(
             "prefix", text, "a faster machine, a smaller prefix.period_s, or a larger limit"
         )
+    elif len(facts.prefix_s) < _LEAST_TIMINGS:
+        yield warning("prefix", text, _TOO_FEW)
     else:
         yield ok("prefix", text)
 

@@ -12,9 +12,9 @@ import typer
 from robo_rl.api.env import Backend
 from robo_rl.api.task import Task
 from robo_rl.cli.output import format_table
+from robo_rl.config.component import Component, component, default
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, to_yaml, validate
-from robo_rl.config.registry import Component, component, default
 from robo_rl.core.atomic_files import write_file
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.simulated.world import SimWorld

@@ -10,8 +10,8 @@ import typer
 
 from robo_rl.api.env import Backend
 from robo_rl.api.task import Task
+from robo_rl.config.component import Component, component, default
 from robo_rl.config.models import ConfigModel, compose, validate
-from robo_rl.config.registry import Component, component, default
 from robo_rl.config.search_path import available_configs
 from robo_rl.core.atomic_files import write_file
 from robo_rl_sim2real.cli.signals import stop_on_signal

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import MANIFEST_FILE, Contract
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel, compose, validate
-from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError, DataError, first_problem
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.language.base import INSTRUCTION

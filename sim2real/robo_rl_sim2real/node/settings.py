@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.manifest import Contract
+from robo_rl.config.component import Component, component, default
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl.language.base import TextEncoder
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler, MergeMode

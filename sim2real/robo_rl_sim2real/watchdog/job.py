@@ -10,8 +10,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
 from robo_rl_sim2real.control.commands.braking import Limits
 from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.transport.base import Transport

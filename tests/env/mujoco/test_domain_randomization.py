@@ -101,6 +101,23 @@ def test_the_bias_of_a_motor_is_left_alone():
     assert not fields["actuator_biasprm"].any()
 
 
+def test_a_gain_of_0_is_that_of_no_servo():
+    motor = SERVO.replace("position", "general").replace("kp='20' kv='2'", "gainprm='0'")
+    drawn = Randomizer(
+        [term("actuator_gainprm", "servo", (2.0, 2.0), "abs")], mujoco.MjSpec.from_string(motor)
+    ).draw(1, torch.Generator())
+    assert drawn["actuator_gainprm"][0, 0, 0] == 2.0
+    assert not drawn["actuator_biasprm"].any()
+
+
+def test_what_an_earlier_term_draws_can_be_scaled(draw):
+    drawn = draw(
+        term("dof_frictionloss", "slide", (0.5, 0.5), "abs"),
+        term("dof_frictionloss", "slide", (2.0, 2.0)),
+    )
+    assert drawn["dof_frictionloss"][0, 0] == 1.0
+
+
 @pytest.mark.parametrize(
     ("one", "says"),
     [

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Groupable, Step
-from robo_rl.config.registry import component, load
+from robo_rl.config.component import component
+from robo_rl.config.registry import load
 from robo_rl.core.errors import ConfigError, PluginError
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.env.gym_envs.env import GymEnv

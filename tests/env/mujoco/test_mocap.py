@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_plugin import Plugins, plugins
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import PluginError
 from robo_rl.env.mujoco.cpu_backend import MujocoCpu
 from robo_rl.env.mujoco.mocap import mocap_poses

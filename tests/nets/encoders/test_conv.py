@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_images import ACT, ENCODER, OBS, make_seeing_policy, make_seen
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

@@ -10,7 +10,7 @@ import torch
 from small_images import ACT, make_seeing_policy
 
 from robo_rl.bundle.session import PolicySession
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

@@ -13,7 +13,7 @@ from small_images import make_seeing_policy, make_seen
 from small_vit import save_vit
 
 from robo_rl.bundle.session import PolicySession
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.export.onnx import contract_of, export_policy

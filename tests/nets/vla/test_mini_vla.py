@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import TOKEN, ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

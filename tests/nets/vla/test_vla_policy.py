@@ -19,8 +19,8 @@ from small_vla import (
 from torch import Tensor
 
 from robo_rl.algo.ppo.ppo import Ppo
+from robo_rl.config.component import component
 from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

@@ -11,8 +11,8 @@ import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
+from robo_rl.config.component import component
 from robo_rl.config.models import NestedError
-from robo_rl.config.registry import component
 from robo_rl.policy.chain import Prediction, Sampler, draw_chain
 from robo_rl.policy.families.flow import FlowCps, FlowNoise, FlowOde, FlowSde
 

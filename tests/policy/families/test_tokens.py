@@ -8,8 +8,8 @@ from small_policies import make_obs, make_policy
 
 from robo_rl.algo.off_policy.actor import check_reparameterized
 from robo_rl.algo.policy_samples import draw_candidates
+from robo_rl.config.component import component
 from robo_rl.config.models import NestedError
-from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.policy.kernels.categorical import bin_values
 

@@ -261,7 +261,7 @@ def test_both_graphs_of_a_policy_are_timed_and_old_images_are_found(scene: Scene
         (0.1, Severity.OK, "0.60 s"),
         (0.5, Severity.FAILED, "1.20 s"),
     ):
-        told = facts._replace(prefix_s=np.full(10, refresh_s))
+        told = facts._replace(prefix_s=np.full(20, refresh_s))
         (found,) = [f for rule in RULES for f in rule(told) if f.subject == "prefix"]
         assert found.severity is severity
         assert text in found.text

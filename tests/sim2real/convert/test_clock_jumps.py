@@ -13,7 +13,7 @@ import yaml
 from small_bundles import make_bundle
 from small_flights import HOME, ROBOT
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import DataError
 from robo_rl.data.convert import Converted
 from robo_rl.data.store.zarr_store import ZarrStore

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_flights import Flight, sent_of
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import resize
 from robo_rl.core.spec import TensorSpec
@@ -237,7 +237,7 @@ def test_without_an_episode_there_is_no_dataset(tmp_path: Path):
     assert not (tmp_path / "data.zarr").exists()
 
 
-def test_recordings_that_are_converted_in_part_have_not_the_name(tmp_path: Path, monkeypatch):
+def test_recordings_that_are_converted_in_part_do_not_take_the_name(tmp_path: Path, monkeypatch):
     """After the first batch is in its store, the process is gone."""
     fly(tmp_path)
     extend = ZarrStore.extend

@@ -16,8 +16,9 @@ from small_limits import excess
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.cli.main import main
+from robo_rl.config.component import component
 from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import component, load
+from robo_rl.config.registry import load
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.check.check_result import CheckResult, Severity
 from robo_rl_sim2real.check.survey import survey

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from robo_rl.config.component import component
 from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError, DeviceError
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.messages.kinds import MsgType

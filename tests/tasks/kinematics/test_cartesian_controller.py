@@ -7,7 +7,8 @@ from contextlib import closing
 import pytest
 import torch
 
-from robo_rl.config.registry import component, load
+from robo_rl.config.component import component
+from robo_rl.config.registry import load
 from robo_rl.core.errors import ConfigError
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.testing.task import check_task, demonstrate

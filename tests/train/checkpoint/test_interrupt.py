@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is under way is finished and saved, and gone on with to the bit."""
+"""Ctrl-C, SIGTERM, SIGHUP: what is under way is finished and saved, and gone on with to the bit."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ CHANGES: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def heard():
-    """Also where the tests run in the background of a shell, which has its jobs ignore Ctrl-C."""
+    """Also where the tests run in the background of a shell, or under ``nohup``."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hung_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGHUP, hung_up)
 
 
 def noted(stage: Path, patterns: str, number: int) -> Callable[[], None]:
@@ -70,7 +72,7 @@ def test_a_run_that_is_interrupted_in_every_stage_ends_as_one_that_was_not(
         ("02-online", "metrics.jsonl", 2, "updates"),
         ("03-distill", "metrics.jsonl", 1, "steps of 'distil'"),
     ]
-    for (stage, pattern, number, unit), by in zip(moments, [*SIGNALS, *SIGNALS], strict=True):
+    for (stage, pattern, number, unit), by in zip(moments, [*SIGNALS, SIGNALS[0]], strict=True):
         ended = runner.run(*words, kill_when=noted(run / stage, pattern, number), by=by)
         assert ended.status == 128 + by, ended.output
         assert f" {unit} are kept, the same command resumes there" in ended.output
@@ -128,7 +130,7 @@ def test_a_signal_behind_the_last_checkpoint_is_not_lost():
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_elsewhere_both_signals_end_at_once_and_handlers_are_put_back(number: int):
+def test_elsewhere_all_signals_end_at_once_and_handlers_are_put_back(number: int):
     def evaluate() -> None:
         with raising_interrupted():
             with between_updates():
@@ -139,6 +141,29 @@ def test_elsewhere_both_signals_end_at_once_and_handlers_are_put_back(number: in
     before = [signal.getsignal(each) for each in SIGNALS]
     assert interrupted(evaluate).status == 128 + number
     assert [signal.getsignal(each) for each in SIGNALS] == before
+
+
+def test_a_closed_terminal_that_says_so_twice_is_waited_for_once():
+    """The shell passes SIGHUP on, and the kernel sends another when the shell ends."""
+    saved = []
+
+    def train() -> None:
+        with raising_interrupted(), between_updates() as pause:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGHUP)
+            pause.checkpoint(lambda: saved.append(1), due=False, kept="3 updates")
+
+    found = interrupted(train)
+    assert (found.status, found.kept, saved) == (129, "3 updates", [1])
+
+
+def test_all_processes_wait_for_the_one_that_saves(monkeypatch: pytest.MonkeyPatch):
+    """A process that ends earlier would have the launcher count the time, and kill the other."""
+    done: list[str] = []
+    monkeypatch.setattr(SafePoint, "_asked", lambda _: done.append("met") or 15)
+    with pytest.raises(Interrupted):
+        SafePoint().checkpoint(lambda: done.append("saved"), due=False, kept="all")
+    assert done == ["met", "saved", "met"]
 
 
 def test_an_ignored_signal_stays_ignored():

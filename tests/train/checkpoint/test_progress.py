@@ -69,6 +69,20 @@ def test_work_goes_on_where_nobody_reads_the_lines(monkeypatch: pytest.MonkeyPat
         torn.close()
 
 
+def test_work_goes_on_where_the_terminal_is_gone(monkeypatch: pytest.MonkeyPatch):
+    """With a live line, which is drawn by a thread and once more at its end."""
+    leader, follower = os.openpty()
+    terminal, console = os.fdopen(follower, "w"), StatusConsole()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress(10, "clone", console=console) as progress:
+        assert console.is_terminal
+        os.close(leader)
+        progress.update(3)
+    assert console.quiet
+    with suppress(OSError):
+        terminal.close()
+
+
 def test_work_goes_on_where_the_disk_of_the_log_is_full(monkeypatch: pytest.MonkeyPatch):
     full, console = open("/dev/full", "w", buffering=1), StatusConsole()  # noqa: SIM115
     monkeypatch.setattr(sys, "stderr", full)

@@ -41,6 +41,7 @@ def test_a_stage_is_called_by_its_label_unless_it_has_a_name():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
+        ({"task": None, "env": {"name": "latency"}}, "task: env 'sim' runs a task: set task"),
         ({"task": None}, "task: env 'sim' runs a task: set task; robo-rl list tasks names them"),
         (
             {"env": {"name": "gym", "id": "Pendulum-v1"}},

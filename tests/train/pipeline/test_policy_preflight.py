@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.policy_preflight import check_policy_fits
 

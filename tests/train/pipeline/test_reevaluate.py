@@ -58,6 +58,11 @@ def test_a_bundle_does_not_choose_the_code_that_is_run(env: dict[str, Any]):
     reevaluate._refuse_foreign_code(bundle)
 
 
+def test_a_path_may_be_the_working_folder(expert: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(expert)
+    assert len(evaluate_path(Path(), episodes=2).success) == 2
+
+
 def test_that_the_world_is_another_by_now_is_said(expert: Path, capsys):
     assert evaluate_path(expert, episodes=1).protocol
     assert "another world" not in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import ConfigTree
-from robo_rl.core.errors import ConfigError, GateError, SpecError
+from robo_rl.core.errors import ConfigError, DeviceError, GateError, SpecError
 from robo_rl.core.seeding import derive
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.metrics_log import read_metrics
@@ -159,6 +160,16 @@ def test_only_what_is_asked_for_is_run(tmp_path: Path):
     assert sorted(path.name for path in (tmp_path / "tiny").glob("0*")) == ["00-collect"]
     with pytest.raises(ConfigError, match=r"no stage 'onlin'.*did you mean 'online'"):
         run(tmp_path, until="onlin")
+
+
+def test_packages_that_a_later_stage_lacks_are_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(DeviceError, match=r"exporting needs onnxscript; .*robo-rl\[export\]"):
+        run(tmp_path, **EXPORT)
+    assert not list((tmp_path / "tiny").glob("0*"))
+    run(tmp_path, **EXPORT, until="collect")  # which needs none
 
 
 def start_features(policy: DenoisingPolicy, seed: int) -> Tensor:

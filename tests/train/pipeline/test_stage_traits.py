@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from robo_rl.config.registry import Component
+from robo_rl.config.component import Component
 from robo_rl.core.errors import PluginError
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.pipeline.stage_traits import check_artifacts

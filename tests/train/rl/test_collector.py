@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from robo_rl.api.env import Step
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import mujoco
-import numpy as np
 import torch
 from torch import Tensor
 
 from robo_rl.api.env import Backend, SimView
 from robo_rl.api.robot import Robot
+from robo_rl.api.robot_mjcf import is_origin, pose_of_base
 from robo_rl.api.task import Reset, Task
 from robo_rl.core.seeding import derive
-from robo_rl.core.spec import ActSpec
+from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.mujoco.mocap import demand_placeable, goal_problems, mocap_poses
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
@@ -30,9 +30,6 @@ from robo_rl.env.mujoco.task_check.members import check_members
 from robo_rl.env.mujoco.task_check.problems import Problems, RowChecks
 
 _TRIED = 2
-_ORIGIN = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
-"""Pose of the world: position, and quaternion wxyz."""
-_AT_ORIGIN = 1e-6
 
 
 class CompiledScene(NamedTuple):
@@ -64,7 +61,7 @@ def check_contract(
     missing = check_members(task, problems)
     spec = None if "scene" in missing else problems.call("scene")
     model = None if spec is None else _compiled(spec, problems)
-    if model is not None and isinstance(getattr(task, "robot", None), Robot):
+    if model is not None and _uses_hand_poses(task):
         _check_base(task.robot, model, problems)
     if model is not None and "reset" not in missing:
         for rows in (num, 1):
@@ -109,15 +106,19 @@ def _compiled(spec: Any, problems: Problems) -> Any:
         return None
 
 
+def _uses_hand_poses(task: Any) -> bool:
+    """Return whether a task observes the pose of the robot's hand, or can command it."""
+    robot, spec = getattr(task, "robot", None), getattr(task, "obs_spec", None)
+    observed = set(spec.items) if isinstance(spec, ObsSpec) else set[str]()
+    return isinstance(robot, Robot) and bool(
+        robot.end_effector or observed & {"ee_pos", "ee_quat", "ee_rot6d"}
+    )
+
+
 def _check_base(robot: Robot, model: Any, problems: Problems) -> None:
     """Check that the robot's base is the origin, since poses of the hand are in its frame."""
-    index = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, robot.frames.base)
-    if index < 0:
-        return
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    pose = np.concatenate([data.xpos[index], data.xquat[index]])
-    if np.abs(pose - _ORIGIN).max() > _AT_ORIGIN:
+    pose = pose_of_base(robot, model)
+    if pose is not None and not is_origin(pose):
         problems.add_problem(
             "scene",
             f"the robot's base '{robot.frames.base}' is not the origin of the world",

@@ -45,12 +45,15 @@ def num_processes(experiment: str, overrides: Sequence[str], until: str | None =
 
     Raises:
         ConfigError: The experiment does not validate.
-        DeviceError: It asks for more GPUs than there are.
+        DeviceError: It asks for more GPUs than there are, or two processes would share one.
     """
-    launch = validate(compose(experiment, overrides), Experiment, run_until(until)).launch
+    checked = validate(compose(experiment, overrides), Experiment, run_until(until))
     if launched_rank_info().world_size > 1:
         return 1
-    return max(1, launch.processes, _gpus(launch))
+    number = max(1, checked.launch.processes, _gpus(checked.launch))
+    if number > 1:
+        _demand_own_devices(checked, number)
+    return number
 
 
 def run_processes(number: int, words: Sequence[str]) -> None:
@@ -88,7 +91,10 @@ class _Relay:
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self.heard, self.urgent = number, bool(self.heard)
+        again, self.heard = bool(self.heard), number
+        if again and number == signal.SIGHUP:
+            return  # a closed terminal sends it twice
+        self.urgent = again
         for process in self._running:
             if process.poll() is None:
                 with suppress(ProcessLookupError):
@@ -98,10 +104,25 @@ class _Relay:
 def _gpus(launch: Launch) -> int:
     there = torch.cuda.device_count() if launch.gpus else 0
     if launch.gpus > there:
-        hint = "launch.processes=N trains in N processes on the CPU"
+        hint = "launch.processes=N device=cpu trains in N processes on the CPU"
         expected = f"at most {there}"
         raise DeviceError("launch.gpus", expected=expected, found=launch.gpus, hint=hint)
     return launch.gpus
+
+
+def _demand_own_devices(experiment: Experiment, number: int) -> None:
+    """Check that each of the processes has a GPU of its own, or all are on the CPU."""
+    if experiment.place.type == "cpu":
+        return
+    there, named = torch.cuda.device_count(), ":" in experiment.device
+    if named or number > there:
+        raise DeviceError(
+            "processes that train together need a GPU each",
+            where="device" if named else "launch",
+            expected="device: auto or cuda" if named else f"at most {there} processes",
+            found=experiment.device if named else number,
+            hint="device=cpu trains them on the CPU",
+        )
 
 
 def _start(rank: int, number: int, words: Sequence[str], folder: Path) -> Process:
@@ -160,7 +181,10 @@ def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
         return
     guilty = [rank for rank, end in ends.items() if end not in _INNOCENT]
     if not guilty:
-        raise ParallelError("the processes have lost each other", hint=_RESUMES)
+        logs = (_words_of(other, folder).read_text(errors="replace") for other in range(1, number))
+        last = next((said.splitlines()[-1] for said in logs if said.strip()), None)
+        found = None if last is None else last.removeprefix(_OURS)
+        raise ParallelError("the processes have lost each other", found=found, hint=_RESUMES)
     rank, end = guilty[0], ends[guilty[0]]
     name = f"process {rank} of {number}"
     said = _words_of(rank, folder).read_text(errors="replace")

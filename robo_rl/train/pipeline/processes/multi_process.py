@@ -14,7 +14,12 @@ from pathlib import Path
 import torch
 
 from robo_rl.core.errors import ParallelError
-from robo_rl.distributed.process_group import broadcast_int, rank_info, single_process
+from robo_rl.distributed.process_group import (
+    all_reduce_min,
+    broadcast_int,
+    rank_info,
+    single_process,
+)
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, MultiProcess, Report, Stage
 
@@ -23,22 +28,27 @@ _RUN, _SKIP = 1, 0
 
 @contextmanager
 def pinned_resources() -> Generator[None]:
-    """Pin this process to its share of the CPU cores and to its own GPU."""
-    place, others = (int(os.environ.get(n, "0")) for n in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if rank_info().world_size > 1 and torch.cuda.is_available():
-        torch.cuda.set_device(place % torch.cuda.device_count())
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    threads = torch.get_num_threads()
-    if rank_info().world_size == 1 or not 1 < others <= len(cores):
+    """Pin this process to its share of the CPU cores and to its own GPU.
+
+    All processes have the same number of threads, since sums depend on it in their last bits.
+    """
+    if rank_info().world_size == 1:
         yield
         return
-    mine = cores[place::others]
-    os.sched_setaffinity(0, mine)
-    torch.set_num_threads(min(threads, len(mine)))
+    place, others = (int(os.environ.get(n, "0")) for n in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    if torch.cuda.is_available():
+        torch.cuda.set_device(place % torch.cuda.device_count())
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    mine = cores[place::others] if 1 < others <= len(cores) else cores
+    threads = torch.get_num_threads()
+    torch.set_num_threads(all_reduce_min(min(threads, len(mine) or threads)))
+    if mine:
+        os.sched_setaffinity(0, mine)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, cores)
+        if mine:
+            os.sched_setaffinity(0, cores)
         torch.set_num_threads(threads)
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, cast
 from pydantic import Field
 from torch import nn
 
+from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.policy.base import DenoisingPolicy

@@ -23,7 +23,6 @@ from robo_rl.core.stateful import Stateful
 from robo_rl.train.rl.guard.score_drop import (
     EpisodeStats,
     ScoreDropDetector,
-    confidence_bounds,
     return_stats,
     success_stats,
 )
@@ -47,7 +46,7 @@ class CollapseGuard(Stateful):
 
     Args:
         cfg: See ``Config``.
-        group_size: Number of episodes that share a start; see ``EpisodeStats.in_groups``.
+        group_size: Number of episodes that share a start; see ``confidence_bounds``.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = (
@@ -87,8 +86,8 @@ class CollapseGuard(Stateful):
         """Episodes without exploration noise for each candidate of the final policy; 0 is off."""
 
     def __init__(self, cfg: Config, group_size: int = 1) -> None:
-        self.cfg, self.group_size = cfg, group_size
-        self.detector = ScoreDropDetector(cfg.level)
+        self.cfg = cfg
+        self.detector = ScoreDropDetector(cfg.level, group_size)
         self.score_drops = self.nonfinite_rollbacks = 0
         self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
         # states are never changed in place, so they may alias each other
@@ -181,14 +180,12 @@ class CollapseGuard(Stateful):
 
     def _count(self) -> EpisodeStats:
         """Return the statistics of the open cell."""
-        binary = self.detector.binary
-        found = success_stats(self.success) if binary else return_stats(self.returns)
-        return found if self.group_size == 1 else found.in_groups(self.group_size)
+        return success_stats(self.success) if self.detector.binary else return_stats(self.returns)
 
     def _rank(self, state: State) -> None:
         """Keep the state at which the newest cell opened, if the last two cells are the best."""
         window = self.detector.latest(2)
-        credit = confidence_bounds(window, RANKING_LEVEL, binary=self.detector.binary).low
+        credit = self.detector.bounds_of(window, RANKING_LEVEL).low
         if credit > self.best_score:
             self.best_state, self.best_score, self.best_stats = (
                 self.cell_start_state,
@@ -200,7 +197,7 @@ class CollapseGuard(Stateful):
     def _go_back(self) -> State | None:
         """Roll back; the score to hold becomes the lower bound of the best state."""
         binary, self.score_drops = self.detector.binary, self.score_drops + 1
-        proven = confidence_bounds(self.best_stats, self.cfg.level, binary=binary).low
+        proven = self.detector.bounds_of(self.best_stats, self.cfg.level).low
         self.detector.restart(binary=binary, best=proven)
         self.cell_start_state = self.best_state
         return copy.deepcopy(self.best_state)

@@ -8,8 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import ClassVar
 
+from robo_rl.config.component import Component
 from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component
 from robo_rl.core.errors import DataError
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import warn_limit_violations

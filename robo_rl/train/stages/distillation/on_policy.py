@@ -20,7 +20,7 @@ from robo_rl.train.pipeline.stage import Context, Report, find_policy
 from robo_rl.train.stages.distillation.rounds import (
     DistillationRounds,
     RoundsConfig,
-    demand_same_teacher,
+    TeacherIdentity,
 )
 from robo_rl.train.stages.distillation.taught import TaughtStage
 from robo_rl.train.stages.video import record_video
@@ -88,7 +88,7 @@ class DistillOnPolicy(TaughtStage):
             lambda student, obs, draw: chain_kl(student, teacher, obs, floor, draw),
             stream="opd",
             freeze_encoder=self.cfg.freeze_encoder,
-            teacher=told,
+            teacher=TeacherIdentity(self.cfg.teacher, told),
         )
         loss = rounds.train(context.directory)
         path = save_policy(context.directory / "policy", rounds.student)
@@ -108,7 +108,7 @@ class DistillOnPolicy(TaughtStage):
             DataError: The teacher is another than that of the training.
         """
         found = weights_digest(self.read_teacher(context))
-        demand_same_teacher(self.cfg.teacher, report.numbers["teacher"], found)
+        TeacherIdentity(self.cfg.teacher, found).demand(report.numbers["teacher"])
         return self.compare(context, report, self.cfg.margin)
 
     def read_teacher(self, context: Context) -> DenoisingPolicy:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from robo_rl.algo.encoded_obs import demand_shared_encoder
 from robo_rl.algo.same_noise_distillation import same_noise_loss
-from robo_rl.config.registry import Component
+from robo_rl.config.component import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.policy.base import DenoisingPolicy

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from pydantic import Field
@@ -68,20 +68,31 @@ class RoundsConfig(OmitsDefaults):
             demand_memory(2 * states * row, f"{states:,} visited states", hint)  # also a copy
 
 
-def demand_same_teacher(where: Path | str, expected: str, found: str) -> None:
-    """Check that a teacher has the weights of the one before, by their digests.
+class TeacherIdentity(NamedTuple):
+    """A teacher that is no stage of the run.
 
-    Raises:
-        DataError: It has others.
+    Args:
+        path: Its directory, as settings name it.
+        digest: Digest of its weights.
     """
-    if found != expected:
-        raise DataError(
-            "another policy than the student's teacher",
-            where=where,
-            expected=expected,
-            found=found,
-            hint="put it back, or run the experiment under another name=…",
-        )
+
+    path: str
+    digest: str
+
+    def demand(self, before: str) -> None:
+        """Check that an earlier digest is that of the same weights.
+
+        Raises:
+            DataError: It is another.
+        """
+        if before != self.digest:
+            raise DataError(
+                "another policy than the student's teacher",
+                where=self.path,
+                expected=before,
+                found=self.digest,
+                hint="put it back, or run the experiment under another name=…",
+            )
 
 
 class DistillationRounds(Stateful):
@@ -98,7 +109,7 @@ class DistillationRounds(Stateful):
         first: The policy that acts in the first round; None for the student, as in the others.
         freeze_encoder: Whether the student's encoder keeps its weights, and encodes the visited
             states once a round.
-        teacher: Digest of a teacher outside the run, which must stay the same.
+        teacher: A teacher outside the run, which must stay the same.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps", "teacher")
@@ -113,7 +124,7 @@ class DistillationRounds(Stateful):
         stream: str,
         first: DenoisingPolicy | None = None,
         freeze_encoder: bool = False,
-        teacher: str = "",
+        teacher: TeacherIdentity | None = None,
     ) -> None:
         self.cfg, self.context, self.stream = cfg, context, stream
         self._teacher = teacher
@@ -128,12 +139,13 @@ class DistillationRounds(Stateful):
 
     @property
     def teacher(self) -> str:
-        """Digest of the teacher."""
-        return self._teacher
+        """Digest of a teacher outside the run; empty without one."""
+        return "" if self._teacher is None else self._teacher.digest
 
     @teacher.setter
     def teacher(self, value: str) -> None:
-        demand_same_teacher(self.context.directory, value, self._teacher)
+        if self._teacher is not None:
+            self._teacher.demand(value)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Load a state; that of an older checkpoint does not name the teacher.
@@ -141,7 +153,7 @@ class DistillationRounds(Stateful):
         Raises:
             DataError: Another teacher taught the earlier rounds.
         """
-        super().load_state_dict({"teacher": self._teacher, **state})
+        super().load_state_dict({"teacher": self.teacher, **state})
 
     @property
     def student(self) -> DenoisingPolicy:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from small_plugin import Plugins, plugins, sweep
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
+from robo_rl.config.registry import load
 from robo_rl.core.errors import PluginError
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.env.mujoco.task_check.check import check_contract
@@ -116,11 +117,6 @@ WRONG = {
         ("size=[0.05, 0.02, 0.2]", "size=[0.05, 0.02, 0]"),
         r"scene \(.*\): does not compile: .*size",
     ),
-    "a robot that does not stand at the origin": (
-        ("return spec", "spec.body('column').pos = [0, 0, 0.4]\n        return spec"),
-        r"scene \(.*\): the robot's base 'column' is not the origin of the world; expected position"
-        r" 0 0 0, quaternion 1 0 0 0, found 0 0 0.4 1 0 0 0; .*",
-    ),
     "an exception": (
         ("return act", "return act / self.gain"),
         r"control \(.*\): raises AttributeError: 'Sweep' object has no attribute 'gain'"
@@ -219,3 +215,22 @@ def test_an_observation_may_be_one_number(task):
     env.reset(0)
     assert env.step(torch.zeros(2, 3)).obs["angle"].shape == (2,)
     env.close()
+
+
+def test_a_robot_whose_hand_is_measured_stands_at_the_origin(task):
+    reach: Any = load("tasks", "reach")
+
+    class Raised(reach):
+        def scene(self):
+            spec = super().scene()
+            spec.body("panda_link0").pos = [0, 0, 0.4]
+            return spec
+
+    says = (
+        "scene .*: the robot's base 'panda_link0' is not the origin of the world; expected position"
+        " 0 0 0, quaternion 1 0 0 0, found 0 0 0.4 1 0 0 0; .*"
+    )
+    with pytest.raises(PluginError, match=says):
+        check_contract(Raised(reach.Config()))
+    # Nobody measures the hand of this one.
+    check_contract(task(("return spec", "spec.body('column').pos = [0, 0, 1]; return spec")))

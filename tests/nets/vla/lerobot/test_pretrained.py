@@ -15,8 +15,8 @@ from small_runs import EXPERIMENT
 from small_vla import FOLDERS, KINDS, tiny_vla
 
 from robo_rl.cli.main import main
+from robo_rl.config.component import component
 from robo_rl.config.models import validate
-from robo_rl.config.registry import component
 from robo_rl.core.errors import CheckpointError, ConfigError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer

@@ -11,8 +11,8 @@ import yaml
 from small_bundles import make_bundle
 
 from robo_rl.cli.main import main
+from robo_rl.config.component import component
 from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import component
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.messages.kinds import MsgType, to_message
 from robo_rl_sim2real.messages.readings import Reading

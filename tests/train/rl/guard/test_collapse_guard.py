@@ -66,6 +66,13 @@ def test_episodes_that_share_a_start_are_one():
     assert alarms[1] == 0
 
 
+def test_a_collapse_of_groups_is_seen():
+    guard, rng = CollapseGuard(CFG, group_size=8), np.random.default_rng(4)
+    alarm = play(guard, rng, [0.9] * 60 + [0.0] * 40)
+    assert alarm is not None
+    assert 60 <= alarm < 100
+
+
 def test_a_lucky_block_is_not_believed():
     guard, rng = CollapseGuard(CFG), np.random.default_rng(1)
     assert play(guard, rng, [0.8] * 20) is None
@@ -241,9 +248,10 @@ def test_runs_that_are_overtrained_end_near_their_best():
     assert all(last < best - 0.3 for best, last in unguarded)
 
 
-def test_it_continues_from_its_state():
-    rates = [0.9] * 40 + [0.7] * 30
-    one, two = CollapseGuard(CFG), CollapseGuard(CFG)
+@pytest.mark.parametrize("group_size", [1, 7])
+def test_it_continues_from_its_state(group_size: int):
+    rates = [0.9] * 40 + [0.3] * 60
+    one, two = (CollapseGuard(CFG, group_size=group_size) for _ in range(2))
     play(one, np.random.default_rng(6), rates[:45])
     two.begin(state(0.0))
     two.load_state_dict(one.state_dict())

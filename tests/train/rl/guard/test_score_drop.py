@@ -22,8 +22,8 @@ LEVEL = 3e-6
 CELL = 100
 
 
-def watch(*, binary: bool = True, level: float = LEVEL) -> ScoreDropDetector:
-    watch = ScoreDropDetector(level)
+def watch(*, binary: bool = True, level: float = LEVEL, group_size: int = 1) -> ScoreDropDetector:
+    watch = ScoreDropDetector(level, group_size)
     watch.restart(binary=binary)
     return watch
 
@@ -50,8 +50,8 @@ def test_groups_of_equal_episodes_count_once():
     """16 starts of 8 episodes each, which all agree: 16 of 16, then 11 of 16."""
     cells = [EpisodeStats(128, 128.0, 0.0), EpisodeStats(128, 88.0, 0.0)]
     assert first_alarm(watch(), cells) == 1
-    assert first_alarm(watch(), [cell.in_groups(8) for cell in cells]) is None
-    bounds = confidence_bounds(cells[0].in_groups(8), LEVEL, binary=True)
+    assert first_alarm(watch(group_size=8), cells) is None
+    bounds = confidence_bounds(cells[0], LEVEL, binary=True, group_size=8)
     assert bounds.low == pytest.approx(LEVEL ** (1 / 16))
 
 
@@ -60,8 +60,8 @@ def test_a_constant_rate_of_groups_raises_no_alarm():
     alarms = []
     for _ in range(30):
         wins = 8.0 * rng.binomial(16, 0.85, size=60)
-        cells = [EpisodeStats(128, float(won), 0.0).in_groups(8) for won in wins]
-        alarms.append(first_alarm(watch(), cells))
+        cells = [EpisodeStats(128, float(won), 0.0) for won in wins]
+        alarms.append(first_alarm(watch(group_size=8), cells))
     assert alarms == [None] * 30
 
 
@@ -144,9 +144,10 @@ def test_a_fall_too_small_to_matter_is_none_however_sure():
     assert first_alarm(watch(binary=False), sudden) is None
 
 
-def test_it_continues_from_its_state():
-    cells = rates(np.random.default_rng(4), (0.9, 20), (0.7, 10))
-    one, two = watch(), watch()
+@pytest.mark.parametrize("group_size", [1, 7])
+def test_it_continues_from_its_state(group_size: int):
+    cells = rates(np.random.default_rng(4), (0.9, 20), (0.4, 10))
+    one, two = watch(group_size=group_size), watch(group_size=group_size)
     assert first_alarm(one, cells[:20]) is None
     two.load_state_dict(one.state_dict())
     assert first_alarm(one, cells[20:]) == first_alarm(two, cells[20:]) is not None

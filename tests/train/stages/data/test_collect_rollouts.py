@@ -13,7 +13,7 @@ from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.api.task import Demonstration
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import DataError, PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.dataset import EXECUTED, INTERVENTION

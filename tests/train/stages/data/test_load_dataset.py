@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_stores import ACT, OBS, make_episode, make_store
 
-from robo_rl.config.registry import component
+from robo_rl.config.component import component
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.stages.data.load_dataset import LoadDataset
