@@ -171,7 +171,7 @@ def test_going_back_brings_critics_along_and_halves_the_rate(algo, family, field
 def restored(learning: OffPolicy) -> list[torch.Tensor]:
     """Copies of the weights of policy, critics and target, and of the critics' optimiser."""
     modules = learning.policy, learning.critic, learning.target.module
-    moments, _ = flatten(learning.q_learner.optimizer.state_dict())
+    moments, _ = flatten(learning.q_learner.optimizer.states_of(("optim",)))
     held = [*(x for module in modules for x in module.parameters()), *moments.values()]
     return [x.detach().clone() for x in held]
 
