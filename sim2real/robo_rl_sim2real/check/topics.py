@@ -67,8 +67,8 @@ def check_estop(facts: SurveyResult) -> Iterator[CheckResult]:
     ends = [end for end in facts.endpoints[topic] if end.writes]
     amiss = list(_writers(topic, MsgType.FLAG, COMMAND, ends)) if ends else []
     yield from amiss
-    if several := competing_publishers(MsgType.FLAG, ends):
-        yield warning(topic, several, "a release by one permits a reset while another is pressed")
+    if topic not in facts.settings.shared_topics:
+        yield from _alone(topic, MsgType.FLAG, ends)
     newest = facts.arrivals[topic].newest
     if newest is not None and bool(newest.fields["data"]):
         yield failed(topic, "the emergency stop is pressed", "release it, then reset")
@@ -117,7 +117,7 @@ def _writers(topic: str, kind: MsgType, reader: Qos, ends: list[Endpoint]) -> It
 
 
 def _alone(topic: str, kind: MsgType, ends: list[Endpoint]) -> Iterator[CheckResult]:
-    """Yield a failure if several nodes publish readings, which would be interleaved."""
+    """Yield a failure if several nodes publish a topic that has one source."""
     if several := competing_publishers(kind, ends):
         yield failed(topic, several, REMEDY)
 

@@ -20,6 +20,9 @@ def with_watchdog(
 ) -> Generator[None]:
     """Run a watchdog inside the context; the robot moves only while the watchdog lives.
 
+    If commands are still sent at the end, the watchdog goes on: it brakes the robot once commands
+    cease, and ends after this process.
+
     Args:
         node: The node.
         settings: Its settings.
@@ -36,7 +39,8 @@ def with_watchdog(
     try:
         yield
     finally:
-        watchdog.close()
+        if not watchdog.is_armed:
+            watchdog.close()
 
 
 def watchdog_job(

@@ -60,6 +60,16 @@ class FeedbackChecker:
         """Whether all joints were measured at one place several times."""
         return all(each.judge.is_standing for each in self._judged.values())
 
+    @property
+    def is_displaced(self) -> bool:
+        """Whether plausible readings are refused only because of their place."""
+        return any(each.judge.displaced for each in self._judged.values())
+
+    def accept_place(self) -> None:
+        """Accept the next plausible readings at any place, because an operator confirms it."""
+        for each in self._judged.values():
+            each.judge.accept_place()
+
     def same_pose(self, pos: Values, other: Values) -> bool:
         """Return whether two measured poses (n,) are equal up to noise."""
         return bool((np.abs(pos - other) <= self._noise).all())

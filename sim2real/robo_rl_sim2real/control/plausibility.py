@@ -8,10 +8,11 @@ since the previous reading. A joint can stand still, keep its velocity, or chang
 acceleration limit.
 
 An implausible reading raises an alarm. The policy does not receive it, it never becomes a target,
-and the robot brakes along its last commands. After an alarm, and at the start, readings are
-accepted only after several consecutive plausible ones. While the robot is commanded, they must also
-be near its command or near the last accepted position. A constant wrong reading is therefore never
-accepted. A measured position becomes a target only after several accepted readings at one place.
+and the robot brakes along its last commands. After an alarm, after silence, and at the start,
+readings are accepted only after several consecutive plausible ones. They must also be near the last
+accepted position, or near the command while the robot is commanded. A constant wrong reading is
+therefore never accepted, except as the first place of all or after ``accept_place``. A measured
+position becomes a target only after several accepted readings at one place.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class PlausibilityCheck:
     Args:
         cfg: See Config.
         axes: Limits of the values on the topic.
-        believed: Whether the first reading is accepted, as for a leader arm with its relative
-            reference.
+        believed: Whether the first reading is accepted, and readings at any place after an alarm,
+            as for a leader arm with its relative reference.
     """
 
     class Config(ConfigModel):
@@ -88,6 +89,8 @@ class PlausibilityCheck:
                 which readings are accepted again.
             reaccept_count: Number of consecutive plausible readings before readings are accepted
                 again.
+            silence_s: Interval between two readings above which readings are accepted again like
+                after an alarm. A driver restarts within such an interval, and a joint can move far.
             standstill_s: Time for which a joint at rest is measured at one place.
             min_interval_s: Lower bound on the interval between readings, because a driver may
                 repeat positions. Without header times it is also the largest delay of a reading.
@@ -99,6 +102,7 @@ class PlausibilityCheck:
         rate_factor: float = Field(default=1.5, ge=1.0)
         reaccept_distance: float = Field(default=0.05, gt=0.0, le=1.0)
         reaccept_count: int = Field(default=4, ge=2)
+        silence_s: float = Field(default=0.15, gt=0.0)
         standstill_s: float = Field(default=0.15, gt=0.0)
         min_interval_s: float = Field(default=0.05, ge=0.0)
 
@@ -108,7 +112,8 @@ class PlausibilityCheck:
         self._last: _Sample | None = None
         self._believed: Values | None = None
         self._streak, self._recent = 0, deque[_Sample]()
-        self.believed = believed
+        self.believed, self._anywhere = believed, believed
+        self.displaced = False
         self.problem = "" if believed else "nothing was measured yet"
 
     @property
@@ -137,16 +142,31 @@ class PlausibilityCheck:
         if before is not None and reading.stamp_s == before.at_s:
             return
         self._last = seen = _seen(before, reading, pos, self.cfg.min_interval_s)
+        if before is not None and not self._anywhere:
+            self._note_silence(seen.at_s - before.at_s)
         amiss = self._beyond(pos) or self._too_fast(vel) or self._jumped(before, seen)
         if amiss:
             self._recent.clear()
         self._keep(seen)
         self._streak = 0 if amiss else self._streak + 1
         if amiss or not self.believed:
-            self.problem = amiss or self._waits() or self._far(pos, commanded)
+            waits = amiss or self._waits()
+            far = "" if waits or self._anywhere else self._far(pos, commanded)
+            self.problem, self.displaced = waits or far, bool(far)
             self.believed = not self.problem
         if self.believed:
             self._believed = pos
+
+    def accept_place(self) -> None:
+        """Accept the next plausible readings at any place, because an operator confirms it."""
+        if self.displaced:
+            self._believed, self.displaced = None, False
+
+    def _note_silence(self, silent_s: float) -> None:
+        """Withdraw the acceptance of readings after a gap between two of them."""
+        if silent_s > self.cfg.silence_s:
+            self.believed, self._streak = False, 0
+            self._recent.clear()
 
     def _keep(self, seen: _Sample) -> None:
         """Keep the latest readings that span ``standstill_s``."""
@@ -195,11 +215,12 @@ class PlausibilityCheck:
         return f"believed after {missing} more plausible readings" if missing > 0 else ""
 
     def _far(self, pos: Values, commanded: Values | None) -> str:
-        if commanded is None:
+        """Return the joint that is neither near its command nor near its last accepted place."""
+        places = [place for place in (commanded, self._believed) if place is not None]
+        if not places:
             return ""
-        apart = np.nan_to_num(np.abs(pos - commanded) / self._range, nan=np.inf)
-        if self._believed is not None:
-            apart = np.minimum(apart, np.abs(pos - self._believed) / self._range)
+        apart = np.fmin.reduce([np.abs(pos - place) for place in places]) / self._range
+        apart = np.nan_to_num(apart, nan=np.inf)
         apart[self.axes.yields_to_contact] = 0.0
         worst = int(apart.argmax())
         if apart[worst] <= self.cfg.reaccept_distance:

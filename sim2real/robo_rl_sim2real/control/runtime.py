@@ -25,6 +25,10 @@ from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox, Values
 from robo_rl_sim2real.perception.observer import Frame, Observer
 
+_AT_ANOTHER_PLACE = (
+    "compare the robot with its readings; if they are right, ask for 'reset' to accept its place"
+)
+
 
 class RuntimeParts(NamedTuple):
     """The components of a runtime."""
@@ -83,6 +87,7 @@ class Runtime:
         self._pos = parts.lifecycle.start
         self._commanding = False
         self._left: Values | None = None
+        self._waiting_s: float | None = None
         self._begun = self._last = self._said = 0
         self._grip = TeleopInput(held=False, target=None, received_s=-np.inf)
         self._instruction = ""
@@ -118,6 +123,22 @@ class Runtime:
         velocity = self.parts.safety.limits.velocity
         self._begin(inbox, number, "home", partial(self.life.home, velocity=velocity))
 
+    def reset(self) -> None:
+        """Clear a fault or a stop; without one, accept the place where the robot is measured.
+
+        The place is in question if readings were silent or implausible, and then settled far from
+        the last accepted position. An operator who looks at the robot can confirm it.
+
+        Raises:
+            TransitionError: The emergency stop is still pressed, or there is nothing to reset.
+        """
+        checker = self.parts.feedback_checker
+        in_question = self.state is State.INACTIVE and not self._commanding and checker.is_displaced
+        if in_question and not self.life.stopped:
+            checker.accept_place()
+        else:
+            self.life.reset()
+
     def _begin(self, inbox: Inbox, number: int, what: str, begin: Callable[..., None]) -> None:
         now_s, safety = self.now_s(), self.parts.safety
         self._read_inbox(inbox)
@@ -129,6 +150,7 @@ class Runtime:
         self.parts.policy.restart()
         safety.restart(self._pos if commanded is None else commanded)
         self._begun = self._last = self._said = number
+        self._waiting_s = None
 
     def tick(self, inbox: Inbox, number: int) -> TickOutput:
         """Run control period ``number``; the periods since the last call count as missed."""
@@ -141,8 +163,9 @@ class Runtime:
         command = self.parts.safety.step(asked, now_s)
         self._said, self._commanding = number, True
         if self._waits_for_first(command.reason):
-            self.life.delay_ramp(now_s)
+            problem = self._wait_for_first(now_s) or problem
         else:
+            self._waiting_s = None
             self.life.update(command.reason, command.pos, now_s)
         if command.reason is not None:
             self.life.set_hold_command(command.pos)
@@ -310,6 +333,16 @@ class Runtime:
             and self.parts.policy.chunks.empty
         )
 
+    def _wait_for_first(self, now_s: float) -> str:
+        """Delay the ramp, up to ``max_hold_s``: a late start surprises. Return the problem."""
+        if self._waiting_s is None:
+            self._waiting_s = now_s
+        if now_s - self._waiting_s <= (limit := self.life.cfg.max_hold_s):
+            self.life.delay_ramp(now_s)
+            return ""
+        self.life.deactivate()
+        return f"the policy gave no first action within {limit:g} s (lifecycle.max_hold_s)"
+
     def _resting(self, *, stalled: bool, problem: str = "") -> TickOutput:
         """Return the commands to rest after a fault or the end; no command after the final hold."""
         now_s, safety = self.now_s(), self.parts.safety
@@ -333,7 +366,9 @@ class Runtime:
         silent = [topic for topic in self.topics if inbox.get(topic) is None]
         if not silent and self._implausible_reason:
             raise TransitionError(
-                f"cannot {what}: what is measured is in doubt", found=self._implausible_reason
+                f"cannot {what}: what is measured is in doubt",
+                found=self._implausible_reason,
+                hint=_AT_ANOTHER_PLACE if self.parts.feedback_checker.is_displaced else None,
             )
         age = now_s - self.seen_s
         if not silent and age <= limit:

@@ -1,15 +1,46 @@
-"""Subscribes to the emergency stop, and receives the last message of latched publishers."""
+"""Subscribes to the emergency stop, judges its publishers, and hears their last messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Put, Transport
+from robo_rl_sim2real.transport.base import (
+    COMMAND,
+    LATCHED,
+    Endpoint,
+    Put,
+    Transport,
+    qos_incompatibility,
+)
 
 _PATIENCE_S = 0.5
 """Time within which a latched publisher's last message arrives."""
+
+REMEDY = (
+    f"one reliable publisher of {MsgType.FLAG.value}: mend or stop the others, or name the topic in"
+    " shared_topics; a killed one is forgotten after 10 s"
+)
+
+
+def unreliable_publishers(ends: Iterable[Endpoint], *, shared: bool = False) -> str:
+    """Return why presses may be missed; empty if the only publisher is heard, or if there is none.
+
+    Several publishers hide each other: one that falls silent is not noticed while another sends,
+    and a release by one ends the press of another.
+
+    Args:
+        ends: Endpoints of the topic.
+        shared: Whether several publishers are allowed.
+    """
+    writers = [end for end in ends if end.writes]
+    found = [f"{_name(end)} is not heard: {why}" for end in writers if (why := _unheard(end))]
+    if len(writers) > 1 and not shared:
+        names = ", ".join(sorted(map(_name, writers)))
+        found.append(f"{len(writers)} nodes publish it: {names}")
+    return "; ".join(found)
 
 
 class EmergencyStopListener:
@@ -24,22 +55,51 @@ class EmergencyStopListener:
         topic: Topic of the emergency stop.
         put: Receives the messages; those of latched publishers come twice.
         now_s: Monotonic clock.
+        shared: Whether several publishers are allowed.
     """
 
     def __init__(
-        self, transport: Transport, topic: str, put: Put, now_s: Callable[[], float]
+        self,
+        transport: Transport,
+        topic: str,
+        put: Put,
+        now_s: Callable[[], float],
+        *,
+        shared: bool = False,
     ) -> None:
         self._transport, self._topic, self._now_s = transport, topic, now_s
         self._subscribe = partial(transport.subscribe, topic, MsgType.FLAG, put)
+        self._shared, self._lock = shared, threading.Lock()
         self._asked_s: float | None = None
         self._subscribe(COMMAND)
 
-    def poll(self) -> bool:
-        """Look for latched publishers; return whether a last message may still be on its way."""
-        if self._asked_s is None:
-            ends = self._transport.endpoints(self._topic)
-            if not any(end.writes and end.qos.latched for end in ends):
-                return False
-            self._asked_s = self._now_s()
-            self._subscribe(LATCHED)
-        return self._now_s() - self._asked_s < _PATIENCE_S
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a latched publisher's last message may still be on its way."""
+        asked_s = self._asked_s
+        return asked_s is not None and self._now_s() - asked_s < _PATIENCE_S
+
+    def poll(self) -> str:
+        """Query the publishers, and ask latched ones for their last message. Thread-safe.
+
+        Returns:
+            Why presses may be missed; empty if they are not.
+        """
+        ends = self._transport.endpoints(self._topic)
+        with self._lock:
+            if self._asked_s is None and any(end.writes and end.qos.latched for end in ends):
+                self._subscribe(LATCHED)
+                self._asked_s = self._now_s()
+        found = unreliable_publishers(ends, shared=self._shared)
+        return f"{self._topic}: {found}" if found else ""
+
+
+def _name(end: Endpoint) -> str:
+    return end.node or "unnamed node"
+
+
+def _unheard(end: Endpoint) -> str:
+    """Return why the subscription of the emergency stop does not match a publisher."""
+    if end.type != MsgType.FLAG.value:
+        return f"expected {MsgType.FLAG.value}, found {end.type}"
+    return qos_incompatibility(end.qos, COMMAND)

@@ -15,13 +15,14 @@ from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
-from robo_rl_sim2real.core.lifecycle_states import Event, after
+from robo_rl_sim2real.core.lifecycle_states import Event, TransitionError, after
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.messages.readings import Inbox, Reading, Values
+from robo_rl_sim2real.node import command_receivers, emergency_stop
 from robo_rl_sim2real.node.diagnostics import DiagnosticSources, reporter, with_query_times
 from robo_rl_sim2real.node.emergency_stop import EmergencyStopListener
 from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split
-from robo_rl_sim2real.node.publisher_monitor import REMEDY, PublisherMonitor
+from robo_rl_sim2real.node.publisher_monitor import GraphCheck, PublisherMonitor
 from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
 from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
@@ -31,6 +32,8 @@ from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLost
 
 _CLEAR_S = 5.0
 """Time after which a problem that does not recur is cleared."""
+_MAX_UNDELIVERED = 3
+"""Consecutive periods without a sent command, after which the watchdog hears of none either."""
 _MAX_TEXT = 4096
 """Characters of an instruction or a request, which bounds what a wrong topic can cost."""
 
@@ -39,6 +42,8 @@ class Node:
     """Runs the policy of a bundle on a robot.
 
     Requests arrive on a topic, from any thread and at any time; the node grants them between ticks.
+    Motion begins and goes on only while each topic of readings has one publisher, the emergency
+    stop has no publisher or one that is heard, and the commands have a receiver.
     The ``guard`` receives every command before it is sent. Without a live guard the robot stops
     moving.
 
@@ -84,7 +89,6 @@ class Node:
             encoder=bundle.text_encoder(),
             encode=encode,
         )
-        self.publishers = PublisherMonitor(transport, self.wiring.readings, settings.shared_topics)
         self.guard: MotionGuard = Unguarded()
         self.inbox, self.listeners = Inbox(), Listeners()
         self.darkroom = ImageWorker(self.wiring.preprocessors, self.inbox)
@@ -94,8 +98,8 @@ class Node:
         )
         self._running, self._number, self._said = True, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_timeout_s
-        self._estop_poll_periods = round(contract.act.rate_hz) or 1
-        self._is_silent = True  # whether the last period had no command
+        self._delivered: Values | None = None  # the last command that was sent
+        self._undelivered = 0  # consecutive periods whose command was not sent
         self._alone = settings.command.exclusive
         life = self.runtime.life
         self.requests = Requests(
@@ -103,13 +107,14 @@ class Node:
                 "activate": partial(self._begin, "activate", self.runtime.activate),
                 "home": partial(self._begin, "home", self.runtime.home),
                 "deactivate": life.deactivate,
-                "reset": life.reset,
+                "reset": self.runtime.reset,
                 "stop": life.request_stop,
                 "configure": life.configure,
                 "cleanup": life.cleanup,
                 "shutdown": self.stop,
             },
             lambda: life.stop_count,
+            now_s,
         )
         self._connect(settings)
         self.listeners.add(reporter(self._subject(bundle), settings, transport))
@@ -182,14 +187,11 @@ class Node:
                 self.guard.check()
                 if self._estop_is_silent():
                     self.runtime.life.set_estop(True)
-            elif self._is_silent and number % self._estop_poll_periods == 0:
-                self._estop_listener.poll()  # a query of the graph takes time
             self._grant()
             output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
         except Exception as error:  # the robot comes to rest on any error
             output = self._broken(error, number, None if output is None else output.command)
-        self._is_silent = output.command is None
         done_s = self.clock.now_s()
         seen_s, spent_s = self.runtime.seen_s, done_s - began_s
         self.record.count_tick(output, spent_s=spent_s, age_s=done_s - seen_s)
@@ -210,12 +212,30 @@ class Node:
         self._by_velocity = any(way.kind is MsgType.TWIST for way in wiring.command_topics)
         self._state_out = transport.create_publisher(settings.state, MsgType.TEXT, LATCHED)
         self._estop_listener = EmergencyStopListener(
-            transport, settings.estop, self._press, self.clock.now_s
+            transport,
+            settings.estop,
+            self._press,
+            self.clock.now_s,
+            shared=settings.estop in settings.shared_topics,
+        )
+        self.publishers = PublisherMonitor(
+            transport, wiring.readings, settings.shared_topics, self._graph_checks()
         )
         transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
             put = self._teller(topic) if kind is MsgType.TEXT else self._putter(topic, kind)
             transport.subscribe(topic, kind, put, reading_qos(kind))
+
+    def _graph_checks(self) -> list[GraphCheck]:
+        """Return what holds the robot beside several publishers of readings."""
+        find = partial(
+            command_receivers.missing_receivers, self.transport, self.wiring.command_topics
+        )
+        button = GraphCheck(
+            "the emergency stop is not reliable", self._estop_listener.poll, emergency_stop.REMEDY
+        )
+        receivers = GraphCheck("the commands have no receiver", find, command_receivers.REMEDY)
+        return [button] if self.dry_run else [button, receivers]
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:
@@ -258,19 +278,44 @@ class Node:
         return 0.0 < self._estop_age_s < age_s
 
     def _begin(self, what: str, begin: Callable[[Inbox, int], None]) -> None:
-        after(self.runtime.state, Event(what))  # before queries, which take time, while it moves
+        self._demand_still(what)
         if self._estop_is_silent():
             raise RoboRlError(f"cannot {what}: no message on the emergency-stop topic")
-        if self._estop_listener.poll() and self.inbox.get(self._estop) is None:
-            hint = "request it again in a second"
-            raise RoboRlError(f"cannot {what}: the emergency stop is being read", hint=hint)
+        self._demand_readings(what)
         self.guard.check()
         self._demand_alone(what)
-        if rivals := self.publishers.poll():
-            raise RoboRlError(
-                f"cannot {what}: readings of several sources", found=rivals, hint=REMEDY
-            )
+        self.publishers.demand(what)
+        if self._estop_listener.is_waiting and self.inbox.get(self._estop) is None:
+            hint = "request it again in a second"
+            raise RoboRlError(f"cannot {what}: the emergency stop is being read", hint=hint)
         begin(self.inbox, self._number)
+
+    def _demand_still(self, what: str) -> None:
+        """Refuse a start that the state, a stop or motion forbids, before any query of the graph.
+
+        Queries take time, in which a robot that moves would get no command.
+
+        Raises:
+            TransitionError: Not allowed now.
+        """
+        life, limiter = self.runtime.life, self.runtime.parts.safety.limiter
+        after(life.state, Event(what))
+        if life.stopped:
+            why = "the emergency stop was pressed" if life.estopped else "a stop was requested"
+            raise TransitionError(f"cannot {what}: {why}", hint="reset")
+        if not limiter.at_rest:
+            raise TransitionError(f"cannot {what}: the robot is still coming to rest")
+
+    def _demand_readings(self, what: str) -> None:
+        """Refuse a start without a reading on every topic; without a robot this comes first."""
+        topics, get = self.runtime.topics, self.inbox.get
+        silent = [topic for topic in sorted(topics) if get(topic) is None]
+        if silent:
+            raise RoboRlError(
+                f"cannot {what}: observations are not fresh",
+                found=f"none on {', '.join(silent)}",
+                hint=self.inbox.problem(topics) or None,
+            )
 
     def _demand_alone(self, what: str) -> None:
         for outlet in self.wiring.command_topics if self._alone else ():
@@ -302,6 +347,9 @@ class Node:
             self._send(output.command)
         except Exception as again:  # the transport fails; the next tick tries again
             self.record.problem += f"; then {type(again).__name__}: {again}"
+            self._undelivered += 1
+            if self._delivered is not None:  # the robot stands there, and not where braking is
+                self.runtime.parts.safety.limiter.restart(self._delivered)
         return output
 
     def _send(self, command: Command | None) -> None:
@@ -311,9 +359,11 @@ class Node:
             limiter = self.runtime.parts.safety.limiter
             limiter.restart(motion.pos)  # the robot stands: its velocity begins anew
             motion = limiter.motion
-        self.guard.report(motion, sending=sends)
+        if not sends or self._undelivered < _MAX_UNDELIVERED:
+            self.guard.report(motion, sending=sends)
         if sends:
             self._out.send(motion)
+        self._delivered, self._undelivered = motion.pos if sends else None, 0
         state = self.runtime.state.value
         if state != self._said:
             self._said = state

@@ -1,15 +1,17 @@
-"""Checks that each topic of readings has one publishing node, unless the topic is shared.
+"""Checks the graph at a start and repeatedly afterwards: who publishes, and who listens.
 
-Readings of two sources on one topic are interleaved, and each of them can be plausible. The monitor
-asks the transport for the publishers at activation and repeatedly afterwards.
+Each topic of readings has one publishing node, unless the topic is shared: readings of two sources
+on one topic are interleaved, and each of them can be plausible. Further checks can be added.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
+from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.transport.base import Endpoint, Transport
 
@@ -24,33 +26,59 @@ def competing_publishers(kind: MsgType, ends: Iterable[Endpoint]) -> str:
     return f"{len(found)} nodes publish it: {', '.join(sorted(found))}" if len(found) > 1 else ""
 
 
+class GraphCheck(NamedTuple):
+    """A condition of the graph without which the robot does not move.
+
+    Args:
+        subject: What is amiss if the condition does not hold, in a refusal.
+        find: Queries the graph; returns what is amiss, with its topic, and empty for nothing.
+        remedy: What to do about it.
+    """
+
+    subject: str
+    find: Callable[[], str]
+    remedy: str
+
+
 class PublisherMonitor:
-    """Monitors the publishers of the topics of readings.
+    """Monitors the publishers of the topics of readings, and further conditions of the graph.
 
     Args:
         transport: Source of the endpoints.
         topics: Topic → interface, for all readings.
         shared: Topics with several allowed publishers.
+        checks: Further conditions, which come before that of the readings.
     """
 
     def __init__(
-        self, transport: Transport, topics: Mapping[str, MsgType], shared: Iterable[str] = ()
+        self,
+        transport: Transport,
+        topics: Mapping[str, MsgType],
+        shared: Iterable[str] = (),
+        checks: Iterable[GraphCheck] = (),
     ) -> None:
         self._transport, self._lock = transport, threading.Lock()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._topics = {topic: kind for topic, kind in topics.items() if topic not in {*shared}}
+        self._checks = (
+            *checks,
+            GraphCheck("readings of several sources", self._find_rivals, REMEDY),
+        )
         self.problem = ""
 
     def poll(self) -> str:
-        """Query the publishers; return the topics with several, empty for none. Thread-safe."""
-        with self._lock:
-            found = {
-                topic: competing_publishers(kind, self._transport.endpoints(topic))
-                for topic, kind in self._topics.items()
-            }
-            self.problem = "; ".join(f"{topic}: {why}" for topic, why in found.items() if why)
-            return self.problem
+        """Query the graph; return all that is amiss, empty for nothing. Thread-safe."""
+        return "; ".join(found for _, found in self._find())
+
+    def demand(self, what: str) -> None:
+        """Query the graph, and refuse a start if something is amiss. Thread-safe.
+
+        Raises:
+            RoboRlError: A condition does not hold.
+        """
+        for check, found in self._find():
+            raise RoboRlError(f"cannot {what}: {check.subject}", found=found, hint=check.remedy)
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -75,9 +103,23 @@ class PublisherMonitor:
         if self._thread is not None:
             self._thread.join(timeout=1.0)
 
+    def _find(self) -> list[tuple[GraphCheck, str]]:
+        """Query the graph; return the conditions that do not hold, each with what is amiss."""
+        with self._lock:
+            found = [(check, why) for check in self._checks if (why := check.find())]
+            self.problem = "; ".join(why for _, why in found)
+            return found
+
+    def _find_rivals(self) -> str:
+        found = {
+            topic: competing_publishers(kind, self._transport.endpoints(topic))
+            for topic, kind in self._topics.items()
+        }
+        return "; ".join(f"{topic}: {why}" for topic, why in found.items() if why)
+
     def _watch(self, over: threading.Event) -> None:
         while not over.wait(_EVERY_S):
             try:
                 self.poll()
-            except Exception as error:  # unknown publishers are a problem
+            except Exception as error:  # an unknown graph is a problem
                 self.problem = f"who publishes is not known: {type(error).__name__}: {error}"

@@ -18,6 +18,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.language.base import TextEncoder
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler, MergeMode
+from robo_rl_sim2real.control.commands.braking import Limits
 from robo_rl_sim2real.control.commands.contract import CommandSpec, command_spec
 from robo_rl_sim2real.control.commands.limiter import check_computable
 from robo_rl_sim2real.control.commands.publishers import (
@@ -50,6 +51,9 @@ from robo_rl_sim2real.recording.recorder import FlightRecorder
 from robo_rl_sim2real.transport.base import Transport
 from robo_rl_sim2real.watchdog.guard import Watchdog
 
+_ROUNDING = 1e-4
+"""Distance of a start pose beyond a limit, in rad or m, that is a rounded number."""
+
 
 class DeploySettings(ConfigModel):
     """A deployment.
@@ -60,14 +64,16 @@ class DeploySettings(ConfigModel):
         joint_states: Topic of the measured joints; empty for the robot's.
         ee_pose: Topic of the end effector's pose, if it is commanded; empty for the robot's.
         command: Where commands are sent.
-        estop: Topic of the emergency stop: true presses it, false releases it.
+        estop: Topic of the emergency stop: true presses it, false releases it. Without a publisher
+            there is none; one that cannot be heard prevents a start and holds the robot.
         estop_timeout_s: Age of the last emergency-stop message beyond which the stop counts as
             pressed; 0 if no message is required.
         control: Topic of requests: ``activate``, ``deactivate``, ``reset``, ``stop`` …
         state: Topic on which the state is published.
         diagnostics: Topic on which the health is published.
         heartbeat: Topic of the control loop's heartbeat.
-        start_pose: Pose near which the policy may start; empty for the robot's home.
+        start_pose: Pose near which the policy may start, within the limits of ``safety``; empty for
+            the robot's home.
         transport: Transport of the node.
         inference: Whether inference runs within a tick or in a thread of its own.
         prefix: Rate at which images and words are encoded, for a bundle in two graphs; null runs
@@ -75,7 +81,8 @@ class DeploySettings(ConfigModel):
         lifecycle: Starting, resuming and ending.
         safety: Safety thresholds.
         plausibility: Thresholds of the plausibility of measurements.
-        shared_topics: Topics of readings with several allowed publishers.
+        shared_topics: Topics of readings, or of the emergency stop, with several allowed
+            publishers.
         chunks: How chunks are merged.
         teleop: Teleoperation input.
         watchdog: Watchdog that stops the robot if this process dies or hangs.
@@ -156,8 +163,8 @@ def build_runtime(
     Raises:
         BundleError: The bundle does not fit the robot.
         ConfigError: An item of the observation has no source, a topic has two interfaces,
-            ``start_pose`` has another length, chunks are longer than ``max_chunk_age_s``, or the
-            limiter is too slow for the rate.
+            ``start_pose`` has another length or exceeds a limit, chunks are longer than
+            ``max_chunk_age_s``, or the limiter is too slow for the rate.
     """
     robot: Robot = settings.robot.build()
     found = command_spec(contract, robot)
@@ -178,7 +185,8 @@ def build_runtime(
     wiring = Wiring({**readings, **_calibrations(shown)}, ways, shown)
     _check_age(settings, contract)
     _check_overlap(settings.chunks, contract)
-    life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
+    start = _start(settings, found, safety.limits)
+    life = Lifecycle(settings.lifecycle, found.names, start, found.units)
     check_computable(safety.limits)
     policy = _policy(settings, contract, query, encode, now_s)  # last, as it may start threads
     parts = RuntimeParts(observer, policy, safety, life, teleop, witness)
@@ -257,10 +265,31 @@ def _check_overlap(chunks: ChunkScheduler.Config, contract: Contract) -> None:
         )
 
 
-def _start(settings: DeploySettings, found: CommandSpec) -> np.ndarray:
+def _start(settings: DeploySettings, found: CommandSpec, limits: Limits) -> np.ndarray:
+    """Return the start pose (n,), which lies within the limits.
+
+    Raises:
+        ConfigError: ``start_pose`` has another length, or exceeds a limit.
+    """
     if not settings.start_pose:
         return found.home
     if len(settings.start_pose) != len(found.names):
         expected = f"{len(found.names)} positions, of {', '.join(found.names)}"
         raise ConfigError("start_pose", expected=expected, found=len(settings.start_pose))
-    return np.array(settings.start_pose)
+    start = np.array(settings.start_pose)
+    inside = (limits.low - _ROUNDING <= start) & (start <= limits.high + _ROUNDING)
+    for i in np.flatnonzero(~inside):
+        low, high, unit = limits.low[i], limits.high[i], found.units[i]
+        raise ConfigError(
+            f"start_pose: '{found.names[i]}' lies outside its limits",
+            expected=f"{low:.4g} to {high:.4g} {unit}",
+            found=f"{start[i]:g}",
+            hint=_unit_hint(float(start[i]), unit),
+        )
+    return start
+
+
+def _unit_hint(value: float, unit: str) -> str:
+    if unit == "rad":
+        return f"positions are in rad and m: {value:g} degrees are {np.radians(value):.4g} rad"
+    return "positions are in rad and m, within safety.position_margin of the robot's limits"

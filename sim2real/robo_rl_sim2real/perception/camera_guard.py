@@ -24,7 +24,7 @@ _MEMORY_S = 1.0
 
 
 class _LastImage(NamedTuple):
-    """The newest image of a topic: its digest, since when it is unchanged, and its arrival time."""
+    """The newest image of a topic: its digest, when the last new one came, its arrival time."""
 
     digest: int
     since_s: float
@@ -49,7 +49,7 @@ class CameraGuard:
         """Thresholds.
 
         Args:
-            frozen_timeout_s: Time for which an identical image may repeat; 0 for no limit, as for a
+            frozen_timeout_s: Time for which images may repeat; 0 for no limit, as for a
                 simulated camera, which has no noise.
             dark_level: Largest value that counts as black, of 255.
             saturation_level: Smallest value that counts as saturated, of 255.
@@ -73,14 +73,17 @@ class CameraGuard:
     def check_not_frozen(self, topic: str, data: Values, stamp_s: float) -> None:
         """Check an image before it is decoded.
 
+        An image of the last second is no new image, because a driver may repeat several buffers.
+
         Raises:
-            SpecError: It has been the same for longer than ``frozen_timeout_s``.
+            SpecError: There was no new image for longer than ``frozen_timeout_s``.
         """
         digest = zlib.crc32(np.ascontiguousarray(data).data)
-        before = self._seen.get(topic)
-        since_s = before.since_s if before and before.digest == digest else stamp_s
+        before, recent = self._seen.get(topic), self._recent.get(topic, {})
+        repeats = before is not None and (digest == before.digest or digest in recent)
+        since_s = before.since_s if before is not None and repeats else stamp_s
         self._seen[topic] = _LastImage(digest, since_s, stamp_s)
-        recent = self._recent.get(topic, {}) | {digest: stamp_s}
+        recent = recent | {digest: stamp_s}
         self._recent[topic] = {d: at_s for d, at_s in recent.items() if at_s > stamp_s - _MEMORY_S}
         if 0.0 < self.cfg.frozen_timeout_s < stamp_s - since_s:
             raise SpecError(

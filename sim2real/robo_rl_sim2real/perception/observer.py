@@ -87,8 +87,8 @@ class Observer:
         base_frame: Frame of poses and velocities whose source names none; empty for any.
 
     Raises:
-        ConfigError: An item has no source, an operand of a difference is missing, or the text of a
-            source is empty or too long.
+        ConfigError: An item has no source, an operand of a difference is missing, several
+            joints have no names in the contract, or the text of a source is empty or too long.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Observer:
         for name in self.specs:
             self._take(name, sources, "what the policy was trained on")
         self._check_kinds()
+        self._check_names()
         for source in self.sources.values():
             if source.text:
                 self._words.encode(source.text)
@@ -221,6 +222,27 @@ class Observer:
                     expected=f"{MsgType.TEXT.value} for '{INSTRUCTION}', and for nothing else",
                     found=source.msg_type.value,
                 )
+
+    def _check_names(self) -> None:
+        """Refuse joints that would be taken in whatever order a message has them."""
+        for item, spec in self.specs.items():
+            if spec.names or spec.size == 1:
+                continue
+            for name in self._measured(item):
+                if self.sources[name].msg_type is MsgType.JOINT_STATES:
+                    raise ConfigError(
+                        f"observe.{name}: the joints of '{item}' have no names in the contract",
+                        expected=f"{spec.size} names, since the order in a message is its sender's",
+                        found="none",
+                        hint="name the joints in the spec of the item (names), and export again",
+                    )
+
+    def _measured(self, name: str) -> list[str]:
+        """Return the items with a topic that an item is computed from."""
+        source = self.sources[name]
+        if source.difference is None:
+            return [name] if source.topic else []
+        return [part for item in source.difference for part in self._measured(item)]
 
     def _take(
         self,

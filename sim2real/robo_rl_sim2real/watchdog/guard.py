@@ -127,6 +127,11 @@ class Watchdog:
         """Process id of the watchdog."""
         return self._process.pid
 
+    @property
+    def is_armed(self) -> bool:
+        """Whether the last report was of a command, so that the robot may be moving."""
+        return self._sent_s < float("inf")
+
     def report(self, motion: Motion, *, sending: bool) -> None:
         """See ``MotionGuard``."""
         phase, now_s = Phase.SENDING if sending else Phase.SILENT, self._now_s()

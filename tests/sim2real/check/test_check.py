@@ -121,6 +121,12 @@ def unsaid(scene: Scene) -> None:
     scene.member.create_publisher("/estop", MsgType.FLAG, COMMAND)
 
 
+def two_buttons(scene: Scene) -> None:
+    scene.estop = False
+    scene.member.create_publisher("/estop", MsgType.FLAG, COMMAND)
+    scene.member.create_publisher("/estop", MsgType.FLAG, COMMAND)
+
+
 def pressed_before(scene: Scene) -> None:
     button = scene.member.create_publisher("/estop", MsgType.FLAG, LATCHED)
     button.send(Reading({"data": np.asarray(True)}, (), 0.0))
@@ -184,6 +190,7 @@ FAULTS = [
     (change(estop=True), "/estop", Severity.FAILED, "is pressed"),
     (change(estop=False, estop_qos=Qos(reliable=False)), "/estop", Severity.FAILED, "best-effort"),
     (unsaid, "/estop", Severity.WARNING, "has not said whether it is pressed"),
+    (two_buttons, "/estop", Severity.FAILED, "nodes publish it"),
     (pressed_before, "/estop", Severity.FAILED, "is pressed"),
     (change(fields={"estop_timeout_s": 0.5}), "/estop", Severity.FAILED, "no message came"),
     (change(late_s=0.04), "clock", Severity.WARNING, "wakes at most 40.0 ms late"),

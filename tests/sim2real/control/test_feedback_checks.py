@@ -66,6 +66,60 @@ def test_a_driver_that_says_zeros_from_now_on_ends_the_policy_and_moves_nothing(
     np.testing.assert_allclose(bench.sent[-1], rest, atol=1e-6)
 
 
+@pytest.mark.parametrize("silent", [8, 100])
+def test_a_driver_that_says_zeros_after_silence_moves_nothing(silent):
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.6), max_hold_s=9.0).begin()
+    bench.run(100)
+    bench.run(silent, silent=True)
+    rest = bench.sent[-1]
+    for _ in range(300):
+        say(bench, np.zeros(JOINTS))
+        output = bench.tick(silent=True)
+        assert "of its range from where it was" in output.problem or bench.number < 110 + silent
+    np.testing.assert_allclose(bench.sent[-1], rest, atol=1e-6)
+
+
+@pytest.mark.parametrize("silent", [0, 100])
+def test_a_robot_at_rest_that_is_suddenly_elsewhere_begins_after_an_operator_confirms_it(silent):
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.6), lag=1.0, start_tolerance_rad=9.0)
+    bench.begin().run(100)
+    bench.life.deactivate()
+    bench.run(200)
+    bench.now_s += silent * bench.limits.dt_s
+    bench.pos = np.zeros(JOINTS)
+    bench.watch()
+    for begin in (bench.runtime.home, bench.runtime.activate):
+        with pytest.raises(TransitionError, match=r"in doubt.*from where it was.*'reset'"):
+            begin(bench.inbox, bench.number)
+    bench.runtime.reset()
+    bench.watch()
+    bench.runtime.activate(bench.inbox, bench.number)
+    bench.run(1)
+    assert np.abs(bench.sent[-1]).max() < 0.05
+
+
+def test_a_reset_that_clears_a_fault_confirms_no_place():
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.6), lag=1.0).begin()
+    bench.run(100)
+    bench.runtime.fail(bench.number)
+    bench.run(200)
+    bench.pos = np.zeros(JOINTS)
+    bench.watch()
+    bench.runtime.reset()
+    assert bench.runtime.state is State.INACTIVE
+    bench.watch()
+    with pytest.raises(TransitionError, match="in doubt"):
+        bench.runtime.activate(bench.inbox, bench.number)
+
+
+def test_without_a_fault_or_a_place_in_question_there_is_nothing_to_reset():
+    bench = Bench()
+    bench.life.configure()
+    bench.watch()
+    with pytest.raises(TransitionError):
+        bench.runtime.reset()
+
+
 @pytest.mark.parametrize("vel", [np.full(JOINTS, np.nan), np.zeros(2), np.zeros(JOINTS)])
 def test_a_driver_that_knows_no_velocities_is_believed_all_the_same(vel):
     bench = Bench(wave).begin()
@@ -170,6 +224,10 @@ def test_it_does_not_begin_while_it_is_moved_or_in_doubt():
     with pytest.raises(TransitionError, match=r"in doubt.*moved farther than it can"):
         bench.runtime.activate(bench.inbox, bench.number)
     bench.watch()
+    bench.watch()
+    with pytest.raises(TransitionError, match=r"in doubt.*from where it was"):
+        bench.runtime.activate(bench.inbox, bench.number)
+    bench.runtime.reset()
     bench.watch()
     with pytest.raises(TransitionError, match="is not near its start"):
         bench.runtime.activate(bench.inbox, bench.number)

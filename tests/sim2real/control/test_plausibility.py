@@ -23,8 +23,8 @@ READINGS = PlausibilityCheck.Config().reaccept_count
 class Measured:
     """A judge, and readings a period apart."""
 
-    def __init__(self) -> None:
-        self.judge, self.now_s = PlausibilityCheck(PlausibilityCheck.Config(), AXES), 10.0
+    def __init__(self, **cfg: float) -> None:
+        self.judge, self.now_s = PlausibilityCheck(PlausibilityCheck.Config(**cfg), AXES), 10.0  # type: ignore[arg-type]
 
     def say(
         self,
@@ -169,7 +169,7 @@ def test_two_sources_that_disagree_are_never_believed():
 
 def test_headers_tell_how_long_it_took_where_arrivals_do_not():
     """Two readings that come at once were measured a second apart: the second was not late."""
-    said = Measured()
+    said = Measured(silence_s=1.0)
     said.say(0.0, times=READINGS)
     later = Reading({}, (), said.now_s + 0.4, sent_s=said.now_s + 0.4)
     said.judge.check(later, np.full(JOINTS, 0.15), None, None)
@@ -190,3 +190,22 @@ def test_noise_of_a_joint_that_stands_is_believed():
     said.say(0.0, times=10)
     for _ in range(500):
         assert said.say(rng.normal(0.0, 0.0005, JOINTS)).is_standing
+
+
+def test_after_silence_readings_are_believed_again_near_the_last_place_alone():
+    for pos, believed in ((0.02, True), (0.5, False)):
+        said = Measured()
+        said.say(0.0, times=READINGS)
+        said.now_s += 2.0
+        assert not said.say(pos).believed
+        judge = said.say(pos, times=READINGS)
+        assert judge.believed is believed
+        assert judge.displaced is not believed
+
+
+def test_a_leader_arm_may_be_elsewhere_after_silence():
+    said = Measured()
+    said.judge = PlausibilityCheck(PlausibilityCheck.Config(), AXES, believed=True)
+    said.say(0.0)
+    said.now_s += 2.0
+    assert said.say(0.5).believed

@@ -11,6 +11,7 @@ from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
 from robo_rl_sim2real.control.commands.deltas import largest_lead
 from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.control.inference import InferenceRequest
+from robo_rl_sim2real.control.plausibility import PlausibilityCheck
 from robo_rl_sim2real.control.runtime import Runtime, TickOutput
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType
@@ -252,7 +253,7 @@ def test_history_begins_anew_after_a_gap():
     bench.run(100, silent=True)
     bench.pos = bench.pos + 0.02
     before = len(seen)
-    bench.run(1)
+    bench.run(PlausibilityCheck.Config().reaccept_count)
     assert len(seen) == before + 1
     assert np.ptp(seen[-1]) == 0.0
 

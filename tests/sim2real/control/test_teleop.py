@@ -291,6 +291,8 @@ def test_another_beginning_knows_nothing_of_the_hand_before(pad):
     bench.pos = np.zeros(JOINTS)
     bench.watch()
     bench.watch()
+    bench.runtime.reset()
+    bench.watch()
     bench.runtime.activate(bench.inbox, bench.number)
     begun = len(bench.sent)
     say(60, 0.0 if pad else 0.8)

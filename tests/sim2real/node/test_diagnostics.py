@@ -52,6 +52,7 @@ class World:
         self.reports, self.beats = list[Reading](), list[Reading]()
         self.keeper.subscribe("/diagnostics", MsgType.DIAGNOSTICS, self.reports.append, COMMAND)
         self.keeper.subscribe("/policy/heartbeat", MsgType.COUNT, self.beats.append, COMMAND)
+        self.keeper.subscribe(ROBOT.topics.command, MsgType.ARRAY, lambda _: None, COMMAND)
         self.bundle = make_bundle(path / "bundle", ROBOT, 0.0)
         clock = Clock(lambda: self.now_s, lambda s: None)
         settings = validate_strict(SETTINGS, DeploySettings)

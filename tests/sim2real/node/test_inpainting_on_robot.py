@@ -25,6 +25,7 @@ from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.node.settings import DeploySettings
+from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 ROBOT = load("robots", "panda")
@@ -89,7 +90,9 @@ def driven(path: Path, ticks: int, **lifecycle: float) -> list[Tick]:
     policy, noted = node.runtime.parts.policy, Noted()
     planner = policy.inference = Late(policy.inference._query)  # pyright: ignore
     node.listeners.add(noted)
-    joints = Loopback(bus).create_publisher("/joint_states", MsgType.JOINT_STATES)
+    robot = Loopback(bus)
+    joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
+    robot.subscribe(ROBOT.topics.command, MsgType.ARRAY, lambda _: None, COMMAND)
     pos = ROBOT.home_ctrl.copy()
     for number in range(1, ticks):
         shaken = pos + 0.003 * rng.standard_normal(len(pos)) * ARM

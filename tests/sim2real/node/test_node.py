@@ -23,10 +23,11 @@ from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.node import _MAX_UNDELIVERED, Node
 from robo_rl_sim2real.node.settings import DeploySettings
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Qos
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.watchdog.guard import Unguarded
 
 ROBOT = load("robots", "panda")
 HOME = ROBOT.home_ctrl
@@ -60,7 +61,8 @@ class World:
         points = fields.get("command", {}).get("kind") == "trajectory"
         topic = ROBOT.topics.trajectory if points else ROBOT.topics.command
         kind = MsgType.TRAJECTORY if points else MsgType.ARRAY
-        robot.subscribe(topic, kind, self.commands.append, COMMAND)
+        self.controller = Loopback(self.bus)
+        self.controller.subscribe(topic, kind, self.commands.append, COMMAND)
         robot.subscribe(
             "/policy/state",
             MsgType.TEXT,
@@ -125,6 +127,9 @@ def test_it_does_what_it_is_asked_and_says_where_it_stands(world: World):
 
 def test_it_goes_to_its_start_and_begins_there_where_both_are_wanted(world: World):
     world.pos = HOME + np.array([0.6, -0.4, 0, 0, 0, 0, 0, 0])
+    world.run(2 * WATCHED)
+    world.node.runtime.reset()  # somebody brought it there
+    world.run(2 * WATCHED)
     starter = RequestSequence(world.node, ["home", "activate"])
     for _ in range(400):
         world.run(1)
@@ -218,7 +223,7 @@ def test_a_stop_that_was_pressed_before_the_node_began_is_heard(tmp_path: Path):
     bus = Bus()
     button = Loopback(bus).create_publisher("/estop", MsgType.FLAG, LATCHED)
     button.send(Reading({"data": np.asarray(True)}, (), 0.0))
-    world = World(tmp_path, bus=bus)
+    world = World(tmp_path, bus=bus, shared_topics=["/estop"])
     world.say("activate")
     world.run(1)
     assert world.node.runtime.state is State.INACTIVE
@@ -237,8 +242,9 @@ def test_a_stop_that_was_pressed_before_the_node_began_is_heard(tmp_path: Path):
 def test_a_latched_stop_that_never_said_anything_does_not_hold_the_robot(tmp_path: Path):
     bus = Bus()
     Loopback(bus).create_publisher("/estop", MsgType.FLAG, LATCHED)
-    world = World(tmp_path, bus=bus)
-    world.run(40)
+    world = World(tmp_path, bus=bus, shared_topics=["/estop"])
+    world.node.publishers.poll()  # as its own thread does while it runs
+    world.run(12)
     world.say("activate")
     assert world.run(20) is State.RUNNING
     world.node.close()
@@ -255,6 +261,21 @@ def test_a_request_that_does_not_fit_the_state_asks_nothing_of_the_graph(world: 
     world.say("activate")
     assert world.run(2) is State.RUNNING
     assert "activate" in world.node.health.problem
+
+
+@pytest.mark.parametrize("what", ["activate", "home"])
+def test_a_start_asks_nothing_of_the_graph_while_the_robot_comes_to_rest(world: World, what: str):
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+
+    def asked(topic: str, *, action: bool = False) -> Any:
+        raise AssertionError(topic)
+
+    world.node.transport.endpoints = asked  # type: ignore[method-assign]
+    world.say("deactivate")
+    world.say(what)
+    assert world.run(1) is State.INACTIVE
+    assert f"cannot {what}: the robot is still coming to rest" in world.node.health.problem
 
 
 def test_a_gap_before_it_comes_to_rest_is_one_of_missed_periods(world: World):
@@ -452,6 +473,37 @@ def test_what_could_not_be_sent_is_sent_before_anything_else(tmp_path: Path):
     world.node.close()
 
 
+class Beats(Unguarded):
+    """A guard that keeps when commands were reported."""
+
+    def __init__(self) -> None:
+        self.sending = list[bool]()
+
+    def report(self, motion: Motion, *, sending: bool) -> None:
+        self.sending.append(sending)
+
+
+def test_after_several_commands_that_were_not_sent_it_begins_at_the_last_that_was(tmp_path: Path):
+    world = World(tmp_path, offset=0.3)
+    world.say("activate")
+    world.run(30)
+    guard = world.node.guard = Beats()
+    send, before = world.node._out.send, len(world.commands)
+
+    def fail(motion: Motion) -> None:
+        raise OSError("no buffer space")
+
+    world.node._out.send = fail  # type: ignore[method-assign]
+    assert world.run(20) is State.FAULTED
+    assert len(guard.sending) == 2 * _MAX_UNDELIVERED
+    world.node._out.send = send  # type: ignore[method-assign]
+    world.run(3)
+    limits = world.node.runtime.parts.safety.limits
+    last, first = (world.commands[i].fields["data"] for i in (before - 1, before))
+    assert np.abs(first - last).max() <= (limits.acceleration * limits.dt_s**2).max() + 1e-9
+    world.node.close()
+
+
 def test_where_somebody_else_commands_it_does_not_begin(world: World):
     topic = ROBOT.topics.command
     other = Loopback(world.bus)
@@ -488,3 +540,110 @@ def test_several_publishers_are_let_be_where_the_settings_say_so(tmp_path: Path)
     world.say("activate")
     assert world.run(20) is State.RUNNING
     world.node.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "qos", "shared", "problem"),
+    [
+        (MsgType.FLAG, Qos(reliable=False), ["/estop"], "hears nothing from a best-effort writer"),
+        (MsgType.TEXT, COMMAND, ["/estop"], "expected std_msgs/msg/Bool, found std_msgs/msg/Str"),
+        (MsgType.FLAG, COMMAND, [], "2 nodes publish it"),
+    ],
+)
+def test_an_emergency_stop_that_may_be_missed_keeps_it_from_beginning_and_holds_it(
+    tmp_path: Path, kind: MsgType, qos: Qos, shared: list[str], problem: str
+):
+    world = World(tmp_path, shared_topics=shared)
+    other = Loopback(world.bus)
+    other.create_publisher("/estop", kind, qos)
+    world.say("activate")
+    assert world.run(3) is State.INACTIVE
+    assert "cannot activate: the emergency stop is not reliable" in world.node.health.problem
+    assert problem in world.node.health.problem
+    other.close()
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    Loopback(world.bus).create_publisher("/estop", kind, qos)
+    world.node.publishers.poll()  # as its own thread does while it runs
+    assert world.run(3) is State.HOLDING
+    assert problem in world.node.health.problem
+    world.node.close()
+
+
+def test_a_latched_press_of_before_its_discovery_stops_a_robot_that_moves(tmp_path: Path):
+    """A volatile subscription does not receive it, and the loop asks nothing of the graph."""
+    world = World(tmp_path, shared_topics=["/estop"])
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    Loopback(world.bus).create_publisher("/estop", MsgType.FLAG, LATCHED)
+    press = Reading({"data": np.asarray(True)}, (), world.now_s)
+    world.bus.mouths["/estop"][-1].said.append(press)  # said while nobody was matched
+    assert world.run(1) is State.RUNNING
+    until = time.monotonic() + 10.0
+    with world.node.publishers.running():
+        while not world.node.runtime.life.stopped and time.monotonic() < until:
+            time.sleep(0.01)
+    assert world.run(1) is State.FAULTED
+    assert world.node.health.reason == "emergency stop"
+    world.node.close()
+
+
+def test_commands_that_nobody_receives_keep_it_from_beginning_and_hold_it(world: World):
+    topic = ROBOT.topics.command
+    world.controller.close()
+    world.say("activate")
+    assert world.run(3) is State.INACTIVE
+    assert "cannot activate: the commands have no receiver" in world.node.health.problem
+    assert f"{topic}: no node receives the commands" in world.node.health.problem
+    other = Loopback(world.bus)
+    other.subscribe(topic, MsgType.ARRAY, world.commands.append, COMMAND)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    other.close()
+    world.node.publishers.poll()  # as its own thread does while it runs
+    assert world.run(3) is State.HOLDING
+    assert f"{topic}: no node receives the commands" in world.node.health.problem
+    Loopback(world.bus).subscribe(topic, MsgType.ARRAY, world.commands.append, COMMAND)
+    world.node.publishers.poll()
+    assert world.run(20) is State.RUNNING
+
+
+def test_a_dry_run_needs_no_receiver(tmp_path: Path):
+    world = World(tmp_path, dry_run=True)
+    world.controller.close()
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.node.close()
+
+
+def test_a_request_that_waited_for_the_loop_does_not_move_the_robot(world: World):
+    world.say("activate")
+    world.now_s += 1.5
+    assert world.run(5) is State.INACTIVE
+    assert "asked for 1.5 s ago" in world.node.health.problem
+
+
+def test_a_request_that_a_stopped_process_receives_late_does_not_move_the_robot(world: World):
+    """It is received once the process continues, so its age is not known."""
+    world.now_s += 12.0
+    world.say("activate")
+    assert world.run(5) is State.INACTIVE
+    assert "the control loop stood still for 12." in world.node.health.problem
+    world.run(round(1.0 / DT_S))
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+
+
+def test_a_start_pose_outside_the_limits_is_refused(tmp_path: Path):
+    bundle = make_bundle(tmp_path / "bundle", ROBOT)
+    Node(settings(start_pose=list(HOME)), bundle, Loopback(Bus())).close()
+    wrong = [
+        ({"start_pose": list(np.degrees(HOME))}, r"'panda_joint4'.*-114\.592 degrees are -2 rad"),
+        (
+            {"start_pose": list(HOME), "safety": {"position_margin": 0.05}},
+            r"'panda_finger_joint1'.*0\.002 to 0\.038 m, found 0\.04",
+        ),
+    ]
+    for fields, problem in wrong:
+        with pytest.raises(ConfigError, match=problem):
+            Node(settings(**fields), bundle, Loopback(Bus()))

@@ -168,3 +168,14 @@ def test_a_bundle_of_one_graph_and_settings_that_never_act_are_refused(tmp_path:
         Node(slow, split, Loopback(Bus(lambda: 0.0)), clock=clock)
     with pytest.raises(ValidationError, match="do not continue a plan"):
         settings(chunks={"merge": "inpaint"})
+
+
+def test_a_policy_whose_first_action_does_not_come_does_not_begin_later(world: World):
+    world.open.clear()
+    world.say("activate")
+    world.run(20)
+    assert world.run(round(5.0 / DT_S)) is State.INACTIVE
+    assert "gave no first action within 5 s" in world.node.health.problem
+    world.open.set()
+    assert world.run(60) is State.INACTIVE
+    assert np.abs(world.moved(40)).max() < 1e-6

@@ -102,3 +102,26 @@ def test_what_could_move_the_robot_does_not_outlive_a_stop(what, granted):
     assert ("a stop came after" in problem) == (not granted)
     requests.submit(what)
     assert list(requests.process_all()) == [(what, "")]
+
+
+@pytest.mark.parametrize("what", ["activate", "home", "reset", "deactivate", "stop"])
+def test_what_could_move_the_robot_is_void_once_it_is_old_and_the_rest_is_not(what: str):
+    now, done = [0.0], list[str]()
+    requests = Requests({what: lambda: done.append(what)}, now_s=lambda: now[0])
+    moves = what in ("activate", "home", "reset")
+    requests.submit(what)
+    now[0] = 1.2
+    ((_, problem),) = list(requests.process_all())
+    assert ("it was asked for 1.2 s ago" in problem) == moves
+    assert done == ([] if moves else [what])
+
+
+def test_after_a_standstill_of_the_loop_only_what_is_surely_new_moves_the_robot():
+    now, done = [0.0], list[str]()
+    requests = Requests({"activate": lambda: done.append("activate")}, now_s=lambda: now[0])
+    for now[0], granted in ((0.0, 1), (0.9, 1), (5.0, 0), (5.9, 0), (6.1, 1)):
+        done.clear()
+        requests.submit("activate")
+        ((_, problem),) = list(requests.process_all())
+        assert len(done) == granted
+        assert ("stood still for 4.1 s" in problem) == (not granted)

@@ -35,6 +35,15 @@ def test_a_frozen_camera_is_found_within_a_second(rate_hz):
     assert 0.5 < frozen_after(guard(), 1.0 / rate_hz) < 1.0
 
 
+@pytest.mark.parametrize("buffers", [2, 3])
+def test_a_driver_that_repeats_its_buffers_is_frozen(buffers):
+    eye, images = guard(), [noisy(100) for _ in range(buffers)]
+    for number in range(15):
+        eye.check_not_frozen("/front", images[number % buffers], number / 30.0)
+    with pytest.raises(SpecError, match="the camera is frozen"):
+        eye.check_not_frozen("/front", images[0], 0.6)
+
+
 def test_a_camera_without_noise_may_be_told_to_be_one():
     assert frozen_after(guard(frozen_timeout_s=0.0), 0.1) == np.inf
 

@@ -171,3 +171,18 @@ def test_settings_may_name_items_that_the_policy_does_not_see():
     frame = own.read_frame(box)
     assert frame is not None
     assert set(frame.items) == {"arm", "gap"}
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("sources", [{"arm": SOURCES["arm"]}, None])
+def test_joints_without_names_are_refused_unless_there_is_one(size: int, sources):
+    """A message has them in its sender's order, which is not that of training."""
+    joints = {name: SOURCES["arm"] for name in ("leader", "follower")}
+    sources = sources or {"arm": Source(difference=("leader", "follower")), **joints}
+    spec = ObsSpec(items={"arm": TensorSpec(shape=(size,), unit="rad")})
+    agreed = contract().model_copy(update={"obs": spec})
+    if size == 1:
+        Observer(agreed, sources)
+    else:
+        with pytest.raises(ConfigError, match="joints of 'arm' have no names in the contract"):
+            Observer(agreed, sources)

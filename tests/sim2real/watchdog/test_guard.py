@@ -14,7 +14,7 @@ from small_limits import excess
 from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.cli.watchdog import watchdog_job
+from robo_rl_sim2real.cli.watchdog import watchdog_job, with_watchdog
 from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
@@ -158,6 +158,19 @@ def test_orders_arrive_as_they_were_given(world: World):
     found = taken.command_topics[0].to_reading(Motion(pos, pos, pos))
     np.testing.assert_array_equal(found.fields["data"], pos[::-1])
     assert found.names == NAMES[::-1]
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the watchdog needs Linux")
+@pytest.mark.parametrize("sending", [False, True])
+def test_one_stays_if_its_node_ends_while_commands_are_sent(world: World, sending: bool):
+    pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
+    still = Motion(*np.zeros((3, len(NAMES))))
+    with with_watchdog(world.node, SETTINGS):
+        world.node.guard.report(still, sending=sending)
+    watchdog = world.node.guard
+    assert isinstance(watchdog, Watchdog)
+    assert (watchdog._process.poll() is None) is sending
+    watchdog.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the watchdog needs Linux")

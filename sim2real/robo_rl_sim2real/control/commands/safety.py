@@ -188,6 +188,7 @@ class Safety:
             (Reason.NOT_FINITE, target is None or bool(np.isfinite(target).all())),
             (Reason.ESTOP, not asked.estop),
             (Reason.STOP, not asked.stop),
+            (Reason.STALLED, not asked.stalled),
             (Reason.DOUBT, not asked.implausible_reason),
             (
                 Reason.STALE,
@@ -196,7 +197,6 @@ class Safety:
             (Reason.LATE, target is not None or asked.pending_s <= cfg.inference_timeout_s),
             (Reason.LATE, target is None or now_s - asked.basis_s <= cfg.max_chunk_age_s),
             (Reason.TRACKING, bool((self._apart(asked.measured) <= cfg.max_tracking_error).all())),
-            (Reason.STALLED, not asked.stalled),
             (Reason.EMPTY, target is not None),
         )
         return next((reason for reason, passed in checks if not passed), None)

@@ -69,6 +69,7 @@ class Manager:
     def __init__(self, domain: int, path: Path) -> None:
         self.ros = Ros2(Ros2.Config(domain=domain), "manager")
         self.joints = self.ros.create_publisher("/joint_states", MsgType.JOINT_STATES, SENSOR)
+        self.ros.subscribe(ROBOT.topics.command, MsgType.ARRAY, lambda _: None, COMMAND)
         bundle, own = (
             make_bundle(path / "bundle", ROBOT, 0.0),
             Ros2(Ros2.Config(domain=domain), "arm"),

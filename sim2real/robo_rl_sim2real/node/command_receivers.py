@@ -1,0 +1,40 @@
+"""Finds command topics that no node receives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from robo_rl_sim2real.control.commands.topic import CommandTopic
+from robo_rl_sim2real.transport.base import NEWEST, Endpoint, Transport, qos_incompatibility
+
+REMEDY = "start the controller, or set command.topic and command.kind to what it subscribes to"
+
+
+def missing_receivers(transport: Transport, outlets: Iterable[CommandTopic]) -> str:
+    """Return the command topics that no node receives, each with the reason; empty for none.
+
+    A recorder that subscribes to a command topic counts as a receiver, since the graph does not
+    tell it from a controller.
+    """
+    found = list[str]()
+    for outlet in outlets:
+        ends = transport.endpoints(outlet.topic, action=outlet.action)
+        if why := _unreceived(outlet, [end for end in ends if not end.writes]):
+            found.append(f"{outlet.topic}: {why}")
+    return "; ".join(found)
+
+
+def _unreceived(outlet: CommandTopic, readers: list[Endpoint]) -> str:
+    """Return why none of these subscribers receives the commands; empty if one does."""
+    misfits = [_misfit(outlet, end) for end in readers]
+    if "" in misfits:
+        return ""
+    return misfits[0] if misfits else "no node receives the commands"
+
+
+def _misfit(outlet: CommandTopic, end: Endpoint) -> str:
+    name = end.node or "unnamed node"
+    if end.type != outlet.interface:
+        return f"{name} subscribes to {end.type}, commands are {outlet.interface}"
+    why = qos_incompatibility(NEWEST, end.qos)
+    return f"{name}: {why}" if why else ""
