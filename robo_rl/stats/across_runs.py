@@ -51,7 +51,7 @@ def rate_interval(rates: ArrayLike, episodes: int, confidence: float = 0.95) -> 
     """
     table = _table(rates)
     runs = student_interval(table, confidence)
-    pooled = wilson(round(float(table.mean()) * episodes), episodes, confidence)
+    pooled = wilson(min(float(table.mean()) * episodes, episodes), episodes, confidence)
     ends = (runs, pooled) if episodes else (runs,)
     low, high = min(each.low for each in ends), max(each.high for each in ends)
     return Interval(max(0.0, low), min(1.0, high))

@@ -106,12 +106,13 @@ def paired_change(
     decide. For one pair it is infinite.
 
     Each end is the wider one of two: the percentile of the draws, and Student's with the standard
-    error of the draws. Percentiles of few pairs lie within the observed differences, so that alone
-    they would find one of two equal policies better in a quarter of the comparisons of two pairs.
+    error of the linearised share. Percentiles of few pairs lie within the observed differences, so
+    that alone they would find one of two equal policies better in a quarter of the comparisons of
+    two pairs.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), §13.3, the percentile
-    interval, and §12.2, Student's; by §5.3 the variance of a resampled mean is (n − 1)/n of the
-    unbiased estimate. Needs scipy.
+    interval, and §12.2, Student's; Oehlert, A Note on the Delta Method, The American Statistician
+    46 (1992). Needs scipy.
 
     Raises:
         ValueError: The arrays differ in length or are empty.
@@ -124,17 +125,33 @@ def paired_change(
     rng = np.random.default_rng(generator)
     picks = (rng.integers(n, size=n) for _ in range(reps))
     drawn, tail = [_change(x[pick], y[pick]) for pick in picks], (1 - confidence) / 2
-    half = student_quantile(n - 1, confidence) * math.sqrt(n / (n - 1)) * float(np.std(drawn))
     low, high = np.quantile(drawn, [tail, 1 - tail])
     change = _change(x, y)
+    half = student_quantile(n - 1, confidence) * _change_error(x, y, change)
     interval = Interval(min(float(low), change - half), max(float(high), change + half))
     return Comparison(change, interval, margin)
 
 
 def _change(new: NDArray[Any], ref: NDArray[Any]) -> float:
     """Difference of the means as a share of the reference; large but finite for a mean of 0."""
-    tiny = float(np.finfo(np.float64).tiny) ** 0.5
-    return float((new.mean() - ref.mean()) / max(abs(ref.mean()), tiny))
+    return float((new.mean() - ref.mean()) / _size(ref))
+
+
+def _size(ref: NDArray[Any]) -> float:
+    """Absolute mean, at least the root of the smallest number."""
+    return max(abs(float(ref.mean())), float(np.finfo(np.float64).tiny) ** 0.5)
+
+
+def _change_error(new: NDArray[Any], ref: NDArray[Any], change: float) -> float:
+    """Standard error of ``_change`` to first order.
+
+    With r = (x̄ − ȳ)/|ȳ|, each pair adds (x − (1 + r·sgn ȳ)·y)/|ȳ| to n·r. Draws are no measure of
+    it: a single draw whose reference has a mean of 0 decides their standard deviation.
+    """
+    factor = 1.0 + change * math.copysign(1.0, ref.mean())
+    with np.errstate(over="ignore", invalid="ignore"):  # a mean of 0: too wide to decide
+        spread = float(np.std(new - factor * ref, ddof=1)) / math.sqrt(len(new))
+        return spread / _size(ref)
 
 
 def discordant(new: ArrayLike, ref: ArrayLike) -> tuple[int, int, int]:

@@ -75,6 +75,9 @@ def test_three_runs_range_which_no_bootstrap_of_theirs_leaves_does_not():
 
 def test_runs_that_all_agree_are_still_of_so_many_episodes():
     assert rate_interval([1.0, 1.0, 1.0], 600) == wilson(600, 600)
+    almost = rate_interval([1.0, 1.0, 0.995], 200)
+    assert almost.low < rate_interval([1.0, 1.0, 1.0], 200).low
+    assert almost.low == pytest.approx(wilson(599 / 3, 200).low)
     low, high = rate_interval([0.0, 1.0], 400)
     assert (low, high) == (0.0, 1.0)  # Student's would go beyond
     assert rate_interval([0.5, 0.6], 0).low == max(0.0, student_interval([0.5, 0.6]).low)

@@ -125,6 +125,14 @@ def test_a_paired_change_is_a_share_of_the_references_mean():
     assert paired_change(-ref / 2, -ref, 0.0).difference == 0.5
 
 
+def test_a_few_draws_without_any_success_of_the_reference_decide_nothing():
+    ref, new = np.zeros(50), np.zeros(50)
+    ref[:5], new[:45] = 1.0, 1.0
+    change = paired_change(new, ref, 0.03)
+    assert change.noninferior
+    assert -10.0 < change.interval.low < 8.0 < change.interval.high < 1000.0
+
+
 def test_a_paired_change_says_nothing_where_nothing_is_known():
     assert paired_change([5.0], [1.0], 0.1).verdict == "cannot tell"
     rng = np.random.default_rng(0)
