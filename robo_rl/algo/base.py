@@ -102,6 +102,12 @@ class Algorithm(Learner, ABC):
         """The policy that is evaluated and saved; the exploring policy by default."""
         return self.policy
 
+    def restart_episodes(self) -> None:
+        """Forget what accumulates over running episodes; ignored by default.
+
+        Called after a resume whose envs begin new episodes.
+        """
+
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
         """Add dataset transitions in the layout of ``data.replay``; ignored by default."""
 

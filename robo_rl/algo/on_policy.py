@@ -110,6 +110,10 @@ class OnPolicy(Algorithm):
         """The policy that the actor update evaluates and saves."""
         return self.actor.eval_policy()
 
+    def restart_episodes(self) -> None:
+        """See ``Algorithm``."""
+        self.advantage_estimator.restart_episodes()
+
     def rollback(self, state: Mapping[str, Any]) -> None:
         """Restore an earlier ``actor_state`` at half the learning rate.
 

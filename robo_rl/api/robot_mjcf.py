@@ -71,7 +71,8 @@ def pose_of_base(robot: RobotDescription, model: Any) -> NDArray[np.float64] | N
 
 def is_origin(pose: NDArray[np.float64]) -> bool:
     """Return whether a pose (7,) is that of the world, up to 1e-6."""
-    return bool(np.allclose(pose, (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0), rtol=0.0, atol=1e-6))
+    turned = np.abs(pose[3:]) - (1.0, 0.0, 0.0, 0.0)  # q and −q are one rotation
+    return bool((np.abs(pose[:3]) < 1e-6).all() and (np.abs(turned) < 1e-6).all())
 
 
 def _read(file: Path) -> Any:

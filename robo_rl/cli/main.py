@@ -176,11 +176,11 @@ def _app(verb: str | None) -> typer.Typer:
     app.callback()(_root)
     lines: dict[str, str | None] = dict(VERBS)
     if verb is not None:
-        lines.setdefault(verb, None)  # of a plugin: its docstring is its help
+        lines.setdefault(verb, None)  # of a plugin: it has a help of its own
     for name, line in lines.items():
         code = load_verb(name) if name == verb else _nothing
         if isinstance(code, typer.Typer):
-            app.add_typer(code, name=name, help=line)
+            app.add_typer(code, name=name, **({} if line is None else {"help": line}))
         else:
             app.command(name, help=line, short_help=line)(code)
     return app

@@ -67,8 +67,8 @@ def _folder_of(package: str) -> Path | None:
     except (ImportError, ValueError):
         return None
     roots = list(spec.submodule_search_locations or ()) if spec else []
-    folder = Path(roots[0], *rest) if roots else None
-    return folder if folder is not None and folder.is_dir() else None
+    folders = (Path(root, *rest) for root in roots)  # a namespace package has several
+    return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def available_configs(search: Iterable[Path] | None = None) -> dict[str, Path]:

@@ -74,6 +74,10 @@ class Normalizer(nn.Module):
         affines: Key → map.
         data_digest: Digest of the data of the statistics.
         relative_to: Observation that ``act_to_network`` subtracts from actions; empty for none.
+
+    Attributes:
+        running_rows: Rows that statistics of observations count for which training moves (see
+            ``RunningObsStats``); 0 for others.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class Normalizer(nn.Module):
     ) -> None:
         super().__init__()
         self.data_digest, self.relative_to = data_digest, relative_to
+        self.running_rows = 0.0
         self.affines = nn.ModuleDict({_mangled(key): affine for key, affine in affines.items()})
         self._modes = {key: affine.mode for key, affine in affines.items()}
         self.register_buffer("hash", torch.tensor(list(self._hash()), dtype=torch.uint8))
@@ -144,6 +149,7 @@ class Normalizer(nn.Module):
             for key, entry in meta["keys"].items()
         }
         normalizer = cls(affines, meta["data_digest"], meta.get("relative_to", ""))
+        normalizer.running_rows = meta.get("running_rows", 0.0)
         if normalizer.stats_hash != meta["stats_hash"]:
             raise CheckpointError(
                 "the normaliser's numbers do not match its hash",
@@ -156,8 +162,9 @@ class Normalizer(nn.Module):
         """Return the normaliser as JSON values."""
         keys = {key: self.affine(key).to_meta() for key in self._modes}
         relative = {"relative_to": self.relative_to} if self.relative_to else {}
+        running = {"running_rows": self.running_rows} if self.running_rows else {}
         said = {"stats_hash": self.stats_hash, "data_digest": self.data_digest}
-        return {**said, **relative, "keys": keys}
+        return {**said, **relative, **running, "keys": keys}
 
     @property
     def stats_hash(self) -> str:

@@ -20,11 +20,15 @@ from robo_rl.distributed.moments import Moments, global_count, merged
 
 _OBS = "obs."
 
+FRESH_ROWS = 1000.0
+"""Rows that statistics count for which no training has moved yet."""
+
 
 class RunningObsStats(Stateful):
     """Updates a normaliser's means and standard deviations in place, for all its users.
 
-    The initial statistics count as ``weight`` rows, and new rows are merged with them. Update
+    The initial statistics count as a number of rows, and new rows are merged with them. That number
+    is saved with the normaliser, so that a later stage goes on from it. Update
     between two rollouts, so that samples are scored under the statistics they were drawn with. The
     weights of reused rollouts include the change of the statistics. Checkpoints hold the moments;
     the normaliser's values are saved with the policy.
@@ -32,7 +36,8 @@ class RunningObsStats(Stateful):
     Args:
         normalizer: Its ``standard`` observations are updated. Observations of another mode and
             actions are unchanged.
-        weight: Number of rows that the initial statistics count for.
+        weight: Number of rows that the initial statistics count for; None for those that earlier
+            training moved them by, or ``FRESH_ROWS`` for statistics that did not move.
 
     Raises:
         ConfigError: It has no ``standard`` observations.
@@ -40,7 +45,7 @@ class RunningObsStats(Stateful):
 
     state_parts: ClassVar[tuple[str, ...]] = ("count", "mean", "sq_dev")
 
-    def __init__(self, normalizer: Normalizer, weight: float = 1000.0) -> None:
+    def __init__(self, normalizer: Normalizer, weight: float | None = None) -> None:
         modes = normalizer.modes.items()
         keys = [key for key, mode in modes if key.startswith(_OBS) and mode == "standard"]
         if not keys:
@@ -50,6 +55,7 @@ class RunningObsStats(Stateful):
                 found=normalizer.modes,
                 hint="a cloned policy keeps the numbers of its demonstrations",
             )
+        weight = weight or normalizer.running_rows or FRESH_ROWS
         self.normalizer, self.count = normalizer, weight
         self.mean = {key: normalizer.affine(key).shift.double() for key in keys}
         scales = {key: normalizer.affine(key).scale.double() for key in keys}
@@ -72,8 +78,10 @@ class RunningObsStats(Stateful):
             std = (self.sq_dev[key] / self.count).sqrt()
             varies = std > CONSTANT * mean.abs().clamp(min=1.0)
             self.normalizer.set_affine(key, mean, torch.where(varies, std, 1.0))
+        self.normalizer.running_rows = self.count
 
     def _loaded(self) -> None:
         device = self.normalizer.device
         self.mean = {key: value.to(device) for key, value in self.mean.items()}
         self.sq_dev = {key: value.to(device) for key, value in self.sq_dev.items()}
+        self.normalizer.running_rows = self.count

@@ -12,7 +12,7 @@ from robo_rl.core.atomic_files import make_directory, sync
 from robo_rl.core.errors import DataError
 from robo_rl.core.file_lock import Lock, lock_file
 
-_LOCK = "lock"
+_LOCK, _BUILT = "lock", "built"
 
 
 @contextmanager
@@ -31,7 +31,8 @@ def built_beside(out: Path) -> Generator[Path]:
         # A killed process left what is there beside the lock.
         for left in (each for each in folder.iterdir() if each.name != _LOCK):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        path = folder / out.name
+        path = folder / _BUILT / out.name  # no name of an output is that of the lock
+        path.parent.mkdir()
         try:
             yield path
             if path.is_file():

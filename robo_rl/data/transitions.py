@@ -68,19 +68,38 @@ class Transitions(NamedTuple):
 
         After the end of a logged episode a chunk repeats its last action. That would tell a critic
         that the task is about to succeed, and no policy's chunk looks like it. Unexecuted actions
-        have no effect, so they are taken from another row of the batch.
+        have no effect, so they are taken from other rows of the batch: from experience, whose
+        chunks are as they were drawn, and from logged chunks that no end cuts off.
         """
         num_exec = torch.where(self.demo, self.num_exec, self.act.shape[1])
-        return mask_tail(self.act, num_exec, generator)
+        return mask_tail(self.act, num_exec, generator, ~self.demo | whole_chunks(self.num_exec))
 
 
-def mask_tail(act: Tensor, num_exec: Tensor, generator: torch.Generator) -> Tensor:
-    """Replace the actions after the first num_exec (B,) of chunks (B, H, A) by another row's."""
+def mask_tail(
+    act: Tensor, num_exec: Tensor, generator: torch.Generator, donors: Tensor | None = None
+) -> Tensor:
+    """Replace the actions after the first num_exec (B,) of chunks (B, H, A) by other rows'.
+
+    Args:
+        act: (B, H, A).
+        num_exec: (B,) int64, actions that stay.
+        generator: Draws a row for each row, with replacement.
+        donors: (B,) bool, the rows to draw from, at least one; None for ``whole_chunks``.
+    """
     open_end = torch.arange(act.shape[1], device=act.device) >= num_exec[:, None]
     if not bool(open_end.any()):
         return act
-    order = torch.randperm(len(act), generator=generator, device=generator.device)
-    return torch.where(open_end[..., None], act[order.to(act.device)], act)
+    odds = (whole_chunks(num_exec) if donors is None else donors).float().to(generator.device)
+    rows = torch.multinomial(odds, len(act), replacement=True, generator=generator)
+    return torch.where(open_end[..., None], act[rows.to(act.device)], act)
+
+
+def whole_chunks(num_exec: Tensor) -> Tensor:
+    """Return (B,) bool: the rows that execute as many actions num_exec (B,) as any of the batch.
+
+    A chunk that the end of an episode cuts off executes fewer, unless all of the batch are cut off.
+    """
+    return num_exec == num_exec.max()
 
 
 def dataset_transitions(

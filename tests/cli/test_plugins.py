@@ -179,6 +179,19 @@ def test_a_verb_of_a_plugin_runs(plugins: Plugins, capsys: pytest.CaptureFixture
     assert "did you mean 'double'?" in capsys.readouterr().err
 
 
+def test_a_group_of_verbs_of_a_plugin_keeps_its_help(
+    plugins: Plugins, capsys: pytest.CaptureFixture[str]
+):
+    source = (
+        "import typer\ngroup = typer.Typer(help='Measure offsets of joints.')\n"
+        "@group.command()\ndef arm(): print('measured')\n"
+        "@group.command()\ndef hand(): print('measured')\n"
+    )
+    plugins.install("acme-verbs", {"__init__.py": source}, {"verbs": {"measure": "group"}})
+    main(["measure", "-h"])
+    assert "Measure offsets of joints." in capsys.readouterr().out
+
+
 def test_configs_of_a_plugin_are_found_by_name(
     plugins: Plugins, capsys: pytest.CaptureFixture[str]
 ):

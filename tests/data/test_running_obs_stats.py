@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 import torch
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.running_obs_stats import RunningObsStats
+from robo_rl.data.running_obs_stats import FRESH_ROWS, RunningObsStats
 from robo_rl.data.statistics import KeyStats, Stats
 
 
@@ -62,6 +63,38 @@ def test_it_continues_from_its_state():
     for tracker in (first, second):
         tracker.update({"pos": rows(50, seed=1)})
     assert one.stats_hash == other.stats_hash
+
+
+def test_a_later_stage_goes_on_from_the_rows_that_were_seen():
+    """Statistics of two stages are those of one with all the rows."""
+    whole, parted = normalizer(), normalizer()
+    tracker = RunningObsStats(whole)
+    tracker.update({"pos": rows(5000)})
+    tracker.update({"pos": rows(5000, seed=1)})
+    RunningObsStats(parted).update({"pos": rows(5000)})
+    saved = Normalizer.from_meta(json.loads(json.dumps(parted.to_meta())))
+    RunningObsStats(saved).update({"pos": rows(5000, seed=1)})
+    for found, wanted in zip(
+        saved.affine("obs.pos").buffers(), whole.affine("obs.pos").buffers(), strict=True
+    ):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_fresh_statistics_and_those_of_earlier_revisions_count_as_few_rows():
+    fresh = normalizer()
+    assert "running_rows" not in fresh.to_meta()
+    assert RunningObsStats(Normalizer.from_meta(fresh.to_meta())).count == FRESH_ROWS
+
+
+def test_the_rows_go_back_with_the_statistics():
+    """As after a resume or a rollback."""
+    found = normalizer()
+    tracker = RunningObsStats(found)
+    tracker.update({"pos": rows(50)})
+    state = copy.deepcopy(tracker.state_dict())
+    tracker.update({"pos": rows(50)})
+    tracker.load_state_dict(state)
+    assert found.to_meta()["running_rows"] == FRESH_ROWS + 50
 
 
 def test_what_does_not_vary_keeps_its_scale():

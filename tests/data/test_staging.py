@@ -47,6 +47,13 @@ def test_a_second_writer_is_refused_and_the_first_keeps_its_work(tmp_path: Path)
     assert out.read_text() == "first"
 
 
+@pytest.mark.parametrize("name", ["lock", "built"])
+def test_any_name_is_that_of_an_output(tmp_path: Path, name: str):
+    with built_beside(tmp_path / name) as path:
+        path.mkdir()  # fails where something is there already
+    assert (tmp_path / name).is_dir()
+
+
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_what_took_the_name_meanwhile_is_kept(tmp_path: Path, kind: str):
     out = tmp_path / "data"

@@ -12,6 +12,7 @@ from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay, dataset_transitions
+from robo_rl.data.transitions import mask_tail
 
 TO, H, GAMMA = 2, 4, 0.9
 
@@ -109,7 +110,7 @@ def test_a_reward_at_success_alone_is_worth_gamma_to_the_steps_until_then(tmp_pa
 
 
 def test_critics_do_not_see_in_a_chunk_that_its_episode_ends_within_it(data):
-    """What was executed stays; what was not, which repeats the last action, is another row's."""
+    """What was executed stays; what was not is that of a chunk which was executed as a whole."""
     rows = dataset_transitions(data, Normalizer.fit(data), exec_horizon=H, gamma=GAMMA)
     replay = Replay(Replay.Config())
     replay.add_demonstrations(rows)
@@ -117,10 +118,35 @@ def test_critics_do_not_see_in_a_chunk_that_its_episode_ends_within_it(data):
     seen = batch.act_with_masked_tail(torch.Generator().manual_seed(0))
     executed = torch.arange(H) < batch.num_exec[:, None]
     assert torch.equal(seen[executed], batch.act[executed])
-    repeats = (batch.act[:, 1:] == batch.act[:, :-1]).all(-1) & ~executed[:, 1:]
-    assert repeats.any()
-    still = (seen[:, 1:] == seen[:, :-1]).all(-1) & repeats
-    assert still.sum() < 0.5 * repeats.sum()
+    whole = batch.act[batch.num_exec == H]
+    for tail, stays in zip(seen[~executed.all(1)], executed[~executed.all(1)], strict=True):
+        assert (whole[:, ~stays] == tail[~stays]).flatten(1).all(1).any()
+
+
+def test_a_tail_is_not_that_of_another_logged_chunk_with_an_end_but_may_be_experience(data):
+    """E = 2 of 4: what a policy drew is whole, whether or not an end cut it short."""
+    rows = dataset_transitions(data, Normalizer.fit(data), exec_horizon=2, gamma=GAMMA)
+    replay = Replay(Replay.Config())
+    replay.add_demonstrations(rows)
+    batch = replay.transitions(rows["decision"].nonzero().flatten())
+    batch = batch._replace(act=torch.arange(len(batch.act)).float().view(-1, 1, 1).expand(-1, H, 1))
+    batch = batch._replace(demo=torch.arange(len(batch.act)) >= 20)
+    seen = batch.act_with_masked_tail(torch.Generator().manual_seed(0))
+    assert torch.equal(seen[:20], batch.act[:20])
+    donors = set(seen[20:, 2:].flatten().long().tolist())
+    short = batch.num_exec < 2
+    assert short[:20].any()
+    assert short[20:].any()
+    assert donors & set(range(20))
+    assert donors - set(range(20))
+    assert not donors & set((short & batch.demo).nonzero().flatten().tolist())
+
+
+def test_a_batch_of_chunks_with_ends_alone_takes_the_longest():
+    act = torch.arange(3.0).view(3, 1, 1).expand(3, H, 1)
+    seen = mask_tail(act, torch.tensor([1, 2, 2]), torch.Generator().manual_seed(0))
+    assert set(seen[:, 2:].flatten().tolist()) <= {1.0, 2.0}
+    assert torch.equal(seen[:, 0], act[:, 0])
 
 
 def test_chunks_of_experience_are_seen_as_they_were_drawn(data):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import pytest
 
 from robo_rl.api.robot import Robot
+from robo_rl.api.robot_mjcf import is_origin
 from robo_rl.core.errors import PluginError, RoboRlError
 from robo_rl.testing.robot import check_robot
 
@@ -55,6 +57,16 @@ def test_suite_notices_a_robot_that_does_not_conform(
 ) -> None:
     with pytest.raises(RoboRlError, match=complaint):
         check_robot(sabotaged(load("panda"), **update))
+
+
+@pytest.mark.parametrize(
+    ("quat", "same"), [((-1.0, 0, 0, 0), True), ((1.0, 0, 0, 0), True), ((0.0, 0, 0, 1), False)]
+)
+def test_a_quaternion_and_its_opposite_are_one_rotation(
+    quat: tuple[float, ...], same: bool
+) -> None:
+    assert is_origin(np.array([0.0, 0, 0, *quat])) is same
+    assert not is_origin(np.array([0.0, 0.4, 0, *quat]))
 
 
 @pytest.mark.parametrize(

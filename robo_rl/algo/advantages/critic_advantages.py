@@ -85,6 +85,9 @@ class AdvantageEstimator(Stateful, ABC):
     def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Return the advantages of a rollout."""
 
+    def restart_episodes(self) -> None:
+        """See ``Algorithm``; an estimator that keeps nothing of running episodes ignores it."""
+
 
 class GaeConfig(PrecisionConfig, OptimizerConfig, CaptureConfig):
     """Settings of the value critic, its training, and λ.
@@ -164,6 +167,10 @@ class GaeEstimator(AdvantageEstimator):
         metrics = self._fit(fitted, returns) if len(credit.adv) else {}
         metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.optimizer.skipped)}
         return credit._replace(metrics=metrics)
+
+    def restart_episodes(self) -> None:
+        """See ``Algorithm``: the running returns of the return scale."""
+        self.scale.restart_episodes()
 
     def _as_read(self, rollout: Rollout) -> Rollout:
         """Return the rollout with the observations that the critic reads."""

@@ -149,6 +149,10 @@ class ReturnScale(Stateful):
         self.running = running
         self._merge(seen.double())
 
+    def restart_episodes(self) -> None:
+        """Let new returns begin in all envs of this process, whose episodes were cut off."""
+        self.running = torch.zeros_like(self.running)
+
     def _merge(self, batch: Tensor) -> None:
         size, *found = Moments.of(batch.flatten())
         mean, sq_dev = numbers(found)

@@ -306,6 +306,10 @@ class OffPolicy(Algorithm):
         """The value (B,) that the actor maximises."""
         return self.actor_aggregation(self.critic(obs, act), self.generator)
 
+    def restart_episodes(self) -> None:
+        """See ``Algorithm``: the running returns of the return scale."""
+        self.scale.restart_episodes()
+
     def rollback(self, state: Mapping[str, Any]) -> None:
         """Restore an earlier ``actor_state`` at half the current learning rate; the replay stays.
 

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from robo_rl.data.store.commits import EpisodeRecord
 
+LABEL = "label"
+"""Entry of a store's description: the origin of relabelled rewards."""
+
 _OBS = "obs."
 
 

@@ -22,6 +22,9 @@ _WAIT = b"\nrobo-rl: interrupted; the current step is finished and saved, once m
 
 Handler = Callable[[int, FrameType | None], Any]
 
+_ending = threading.Event()
+"""Whether a signal is ending the process; another SIGHUP then must not cut the clean-up short."""
+
 
 class Interrupted(KeyboardInterrupt):
     """A signal has ended the current work.
@@ -70,6 +73,7 @@ class SafePoint:
             later = self._asked()
             number = number or later
         if number:
+            _ending.set()
             raise Interrupted(number, kept)
 
     def end(self) -> None:
@@ -79,6 +83,7 @@ class SafePoint:
             Interrupted: A signal has arrived.
         """
         if self._number:
+            _ending.set()
             raise Interrupted(self._number, self._kept)
 
     def _asked(self) -> int:
@@ -117,13 +122,12 @@ def between_updates() -> Generator[SafePoint]:
 @contextmanager
 def raising_interrupted() -> Generator[None]:
     """Raise ``Interrupted`` on any of the signals, so that open resources are closed."""
-    is_ending = False
+    _ending.clear()
 
     def end(number: int, frame: FrameType | None) -> None:
-        nonlocal is_ending
         del frame
-        if not (is_ending and number == signal.SIGHUP):  # see ``SafePoint.on_signal``
-            is_ending = True
+        if not (_ending.is_set() and number == signal.SIGHUP):  # see ``SafePoint.on_signal``
+            _ending.set()
             raise Interrupted(number)
 
     with signal_handler(end):

@@ -41,8 +41,8 @@ class StatusConsole(Console):
 
     def _silence(self) -> None:
         self.quiet = True
-        with suppress(OSError, ValueError):  # what is buffered has no reader either
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+        with suppress(OSError, ValueError), open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), self.file.fileno())  # what is buffered has no reader either
 
 
 class Progress:

@@ -8,6 +8,7 @@ from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ObsSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.store.action_limits import LimitViolations
+from robo_rl.data.store.relabel import LABEL
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.datasets.spec_checks import demand_same_arrays
@@ -54,6 +55,35 @@ def check_outcomes_differ(store: ZarrStore, *parts: WindowDataset) -> None:
         what = "succeeded" if succeeded.pop() else "failed"
         warnings.warn(
             f"{store.path}: every episode {what}, so that little tells good actions from bad ones",
+            Notice,
+            stacklevel=2,
+        )
+
+
+def check_rewards_recorded(store: ZarrStore) -> None:
+    """Check that data whose rewards are mixed with an env's have rewards; warn of learnt ones.
+
+    A constant other than 0, such as the price of a step, is a reward. Recordings without rewards
+    hold zeros.
+
+    Raises:
+        DataError: All rewards are 0.
+    """
+    rew = store.read(["rew"])["rew"]
+    if not rew.any():
+        raise DataError(
+            "holds no reward, which would be learnt beside those of the env as if nothing were won",
+            where=store.path,
+            expected="the rewards of the env, at least one of them not 0",
+            found=f"0 in all of {len(rew)} rows",
+            hint="give it rewards by the stages 'success' and 'label', or leave the data out:"
+            " algo.replay.demo_fraction=0",
+        )
+    if LABEL in store.schema.meta:
+        warnings.warn(
+            f"{store.path}: has the rewards of stage 'label', 1 at success and else 0, and they are"
+            " learnt beside those of the env; let the env pay the same, as the built-in tasks do"
+            " with task.reward=sparse, or set algo.replay.demo_fraction=0",
             Notice,
             stacklevel=2,
         )

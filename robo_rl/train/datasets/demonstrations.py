@@ -13,7 +13,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import dataset_transitions
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.datasets.checks import check_policy_specs
+from robo_rl.train.datasets.checks import check_policy_specs, check_rewards_recorded
 from robo_rl.train.pipeline.stage import Context
 
 _PART_BYTES = 256 << 20
@@ -30,7 +30,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
 
     Raises:
         ConfigError: There is no dataset, and the algorithm's settings need one.
-        DataError: The dataset is damaged or unfit for the algorithm.
+        DataError: The dataset is damaged, without rewards, or unfit for the algorithm.
     """
     if not context.has_artifact("dataset"):
         _demand_none_needed(algo)
@@ -39,6 +39,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
         return
     store, sizes = context.dataset(), (policy.obs_horizon, policy.horizon)
     check_policy_specs(store, policy)
+    check_rewards_recorded(store)
     for among in _parts(store):
         data = WindowDataset(store, *sizes, among=among, device=policy.device)
         algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))

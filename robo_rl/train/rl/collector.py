@@ -32,6 +32,9 @@ class Collector:
         generator: Source of the policy's noise.
         single_step: Whether each chain has one stochastic step (see ``draw_chain``).
         by_failures: Whether new episodes favour the tasks that fail (see ``TaskSampler``).
+
+    Attributes:
+        restarted: Whether ``load_state_dict`` began new episodes instead of the interrupted ones.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Collector:
         self.env, self.generator, self.single_step = env, generator, single_step
         self.env_steps = self.seed = 0
         self.obs: dict[str, Tensor] = {}
+        self.restarted = False
         self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
         self.previous_noise: PreviousNoise | None = None
         self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs, env.device)
@@ -157,7 +161,8 @@ class Collector:
         self.cohorts.load_state_dict(state["cohorts"])
         if self.tasks is not None:
             self.tasks.load_state_dict(state["tasks"])
-        if state["env"] is None:
+        self.restarted = state["env"] is None
+        if self.restarted:
             self.start(derive("continue", self.seed, self.env_steps))
         else:
             history = state["env"]["history"].items()

@@ -52,7 +52,7 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     if fit is None:
         return _UNLIMITED // processes * processes
     fit = all_reduce_min(fit)
-    if fit < processes:
+    if fit < 1:
         each = "" if processes == 1 else f" for each of {processes} processes"
         hint = "see contacts, constraints of env"
         raise DeviceError(f"not one env fits the memory{each}", hint=hint)

@@ -295,6 +295,8 @@ class Loop(Stateful):
             # An older checkpoint has no progress, and resumes at that of the loaded policy.
             with self.series.loading():
                 self.load_state_dict({"progress": self.progress, **state})
+            if self.collector.restarted:
+                self.algo.restart_episodes()
         check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)

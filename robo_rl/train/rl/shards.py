@@ -81,6 +81,7 @@ class ShardedCollector:
                 found=split.total,
             )
         self.env_steps = self.seed = self._before = 0
+        self._all_anew = False
 
     def start(self, seed: int) -> None:
         """Start new episodes in all envs."""
@@ -110,6 +111,11 @@ class ShardedCollector:
         for part in self.parts.values():
             part.discard_running()
 
+    @property
+    def restarted(self) -> bool:
+        """See ``Collector``; shards resume or begin anew together."""
+        return self._all_anew or any(part.restarted for part in self.parts.values())
+
     def close(self) -> None:
         """Close the envs."""
         for part in self.parts.values():
@@ -124,7 +130,8 @@ class ShardedCollector:
         """Continue this process's shards; start new episodes if their number differs."""
         self.env_steps, self.seed = state["env_steps"], state["seed"]
         states = state.get("shards", ())
-        if len(states) != self.split.total:
+        self._all_anew = len(states) != self.split.total
+        if self._all_anew:
             self._before = self.env_steps
             seed = derive("continue", self.seed, self.env_steps)
             for index, part in self.parts.items():  # seeds that no stream has used

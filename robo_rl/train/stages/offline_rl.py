@@ -22,7 +22,6 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
 from robo_rl.ope.policy_comparison import OpeAnswer
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy, save_policy
 from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
@@ -33,6 +32,7 @@ from robo_rl.train.evaluation.gate import GateAnswer as GateAnswer
 from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator, OpeResult
 from robo_rl.train.pipeline.policy_preflight import check_policy_fits
 from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.rl.critic_warm_start import save_critics
 from robo_rl.train.stages.video import record_video
 
 UNGATED = "ungated"
@@ -111,7 +111,7 @@ class OfflineRl(Stage):
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
-            artifacts=self._save_artifacts(context, chosen, critics),
+            artifacts=self._save_artifacts(context, chosen, old, critics),
             gate=_gate(
                 judgement, goes_on, values["value_after"]["n"], passed=better or chosen is old
             ),
@@ -126,14 +126,16 @@ class OfflineRl(Stage):
         return report
 
     def _save_artifacts(
-        self, context: Context, chosen: DenoisingPolicy, critics: OfflineCritics
+        self,
+        context: Context,
+        chosen: DenoisingPolicy,
+        old: DenoisingPolicy,
+        critics: OfflineCritics,
     ) -> dict[str, str]:
-        """Save the artifacts for later stages."""
+        """Save the artifacts for later stages; the critics read what ``old`` does."""
         path = save_policy(context.directory / "policy", chosen)
-        weights = critics.target.module.net.state_dict()
-        kept = checkpoint.save(
-            context.directory / "critic", weights, self.cfg.critics.cfg.model_dump()
-        )
+        settings = self.cfg.critics.cfg.model_dump()
+        kept = save_critics(context.directory / "critic", critics.target.module, settings, old)
         return {"policy": path.name, "critics": kept.name}
 
     def _data(

@@ -92,6 +92,15 @@ def test_return_scale_is_the_std_of_the_discounted_return(generator):
     assert scale.std == pytest.approx(float(torch.stack(seen).std(correction=0)), rel=1e-5)
 
 
+def test_new_episodes_begin_with_no_return_and_what_was_seen_stays():
+    scale, ones = ReturnScale(2), torch.ones(3, 2)
+    scale.update(ones, ones, torch.zeros(3, 2, dtype=torch.bool))
+    before = scale.std
+    scale.restart_episodes()
+    assert scale.std == before != 1.0
+    assert scale.running.tolist() == [0.0, 0.0]
+
+
 def test_return_scale_of_constant_rewards_is_one():
     scale = ReturnScale(2)
     scale.update(torch.zeros(5, 2), torch.ones(5, 2), torch.zeros(5, 2, dtype=torch.bool))

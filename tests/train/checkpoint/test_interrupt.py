@@ -157,6 +157,23 @@ def test_a_closed_terminal_that_says_so_twice_is_waited_for_once():
     assert (found.status, found.kept, saved) == (129, "3 updates", [1])
 
 
+def test_a_second_hang_up_does_not_cut_the_clean_up_short():
+    closed = []
+
+    def train() -> None:
+        with raising_interrupted():
+            try:
+                with between_updates() as pause:
+                    os.kill(os.getpid(), signal.SIGHUP)
+                    pause.checkpoint(lambda: None, due=False, kept="3 updates")
+            finally:
+                os.kill(os.getpid(), signal.SIGHUP)
+                closed.append(1)
+
+    found = interrupted(train)
+    assert (found.status, found.kept, closed) == (129, "3 updates", [1])
+
+
 def test_all_processes_wait_for_the_one_that_saves(monkeypatch: pytest.MonkeyPatch):
     """A process that ends earlier would have the launcher count the time, and kill the other."""
     done: list[str] = []

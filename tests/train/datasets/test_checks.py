@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_stores import ACT, OBS, make_episode, make_store
+from small_stores import ACT, COLUMNS, OBS, make_episode, make_store
 
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.store.relabel import LABEL
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import (
     check_obs_recorded,
     check_outcomes_differ,
     check_policy_specs,
+    check_rewards_recorded,
 )
 
 Episode = dict[str, Any]
@@ -95,6 +97,33 @@ def test_rewards_that_are_one_are_refused(tmp_path: Path):
     store = stored(tmp_path / "data.zarr", alike)
     with pytest.raises(DataError, match="the same reward in every row"):
         check_outcomes_differ(store, windows(store))
+
+
+def test_recordings_without_rewards_do_not_go_beside_those_of_an_env(tmp_path: Path):
+    def unpaid(episode: Episode) -> None:
+        episode["rew"] = np.zeros_like(episode["rew"])
+
+    store = stored(tmp_path / "data.zarr", unpaid)
+    with pytest.raises(DataError, match=r"holds no reward.*0 in all of \d+ rows.*demo_fraction=0"):
+        check_rewards_recorded(store)
+
+
+@pytest.mark.parametrize("rew", [-1.0, None], ids=["the price of a step", "several"])
+def test_rewards_of_an_env_go_beside_more_of_them(tmp_path: Path, rew: float | None):
+    def paid(episode: Episode) -> None:
+        if rew is not None:
+            episode["rew"] = np.full_like(episode["rew"], rew)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_rewards_recorded(stored(tmp_path / "data.zarr", paid))
+
+
+def test_rewards_of_a_classifier_beside_those_of_an_env_are_warned_of(tmp_path: Path):
+    store = ZarrStore.create(tmp_path / "data.zarr", OBS, ACT, {LABEL: {}}, columns=COLUMNS)
+    store.append(make_episode(0))
+    with pytest.warns(Notice, match=r"rewards of stage 'label'.*task\.reward=sparse"):
+        check_rewards_recorded(store)
 
 
 def test_actions_that_never_change_are_refused(tmp_path: Path):

@@ -15,7 +15,7 @@ from robo_rl.algo.off_policy.sac import Sac
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.config.models import validate
 from robo_rl.core import memory
-from robo_rl.core.errors import ConfigError, DeviceError
+from robo_rl.core.errors import ConfigError, DataError, DeviceError
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets import demonstrations
@@ -39,6 +39,21 @@ def test_they_are_transitions_of_the_policys_chunks(road: Any, tmp_path: Path, g
     full = batch.num_exec == policy.exec_horizon
     expected = torch.tensor(context.experiment.gamma) ** policy.exec_horizon
     torch.testing.assert_close(batch.discount[full], expected.expand(int(full.sum())))
+
+
+def test_a_dataset_without_rewards_is_refused(road: Any, tmp_path: Path, generator):
+    made = ZarrStore.open(road.directory / "00-collect" / "data.zarr")
+    unpaid = ZarrStore.create(tmp_path / "data.zarr", made.obs_spec, made.act_spec, {})
+    rows = made.read(None, made.episodes[:1])
+    obs = {key[4:]: column for key, column in rows.items() if key.startswith("obs.")}
+    rest = {name: rows[name] for name in ("act", "terminated", "truncated")}
+    unpaid.append({"obs": obs, **rest, "rew": 0.0 * rows["rew"], "success": True})
+    report = Report("dataset", artifacts={"dataset": "data.zarr"})
+    context = Context(validate(EXPERIMENT, Experiment), tmp_path, [(tmp_path, report)])
+    sac = Sac(Sac.Config(), load_policy(road.directory / "01-bc" / "policy"), 8, generator)
+    with pytest.raises(DataError, match="holds no reward"):
+        load_demonstrations(sac, sac.policy, context)
+    assert sac.replay.num_demos == 0
 
 
 def test_a_dataset_with_images_is_read_in_parts(monkeypatch):

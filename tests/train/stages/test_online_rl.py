@@ -15,6 +15,7 @@ import pytest
 import torch
 from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
+from robo_rl.algo.advantages.gae import ReturnScale
 from robo_rl.config.models import ConfigTree, validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import Normalizer
@@ -23,6 +24,7 @@ from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.rl import collector
 from robo_rl.train.rl.loop import Loop
 
 UPDATES = 5
@@ -178,6 +180,39 @@ def test_a_loop_that_is_resumed_at_its_end_explores_as_it_did_there(tmp_path: Pa
         Loop(experiment.stages["online"].cfg, Context(experiment, tmp_path, []), policy).train()
         found.append(policy.progress)
     assert found[1] == found[0] > 0.0
+
+
+OFF_POLICY = {"algo": {"name": "td3", "warmup_decisions": 10**6}}
+
+
+@pytest.mark.parametrize("branches", [True, False])
+@pytest.mark.parametrize("changes", [{}, {"shards": 2}, OFF_POLICY], ids=["ppo", "shards", "td3"])
+def test_returns_go_on_with_their_episodes_and_end_with_those_a_resume_cuts_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], branches: bool
+):
+    monkeypatch.setattr(collector, "can_branch", lambda _: branches)
+
+    def begin(updates: int) -> tuple[Loop, ReturnScale]:
+        online = {**STAGES["online"], "updates": updates, **changes}
+        policy = {**EXPERIMENT["policy"], "finetune_steps": 1}
+        body = {**EXPERIMENT, "policy": policy, "stages": {"scratch": {}, "online": online}}
+        experiment = validate({**body, "waive": {}}, Experiment)
+        with closing(experiment.make_env(1)) as env:
+            specs = env.obs_spec, env.act_spec
+        acting = experiment.policy.build(*specs, Normalizer.identity(*specs))
+        cfg = experiment.stages["online"].cfg
+        loop = Loop(cfg, Context(experiment, tmp_path, []), acting)
+        algo: Any = loop.algo
+        return loop, getattr(algo, "advantage_estimator", algo).scale
+
+    loop, scale = begin(1)
+    loop.train()
+    assert scale.running.any()
+    again, resumed = begin(2)
+    again.collector.close()
+    wanted = scale.running if branches else torch.zeros_like(scale.running)
+    assert torch.equal(resumed.running, wanted)
+    assert resumed.std == scale.std
 
 
 def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(

@@ -91,10 +91,9 @@ class _Relay:
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
-        again, self.heard = bool(self.heard), number
-        if again and number == signal.SIGHUP:
+        if self.heard and number == signal.SIGHUP:
             return  # a closed terminal sends it twice
-        self.urgent = again
+        self.urgent, self.heard = bool(self.heard), number
         for process in self._running:
             if process.poll() is None:
                 with suppress(ProcessLookupError):

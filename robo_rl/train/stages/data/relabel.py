@@ -21,7 +21,7 @@ from robo_rl.config.models import ConfigModel, digest
 from robo_rl.core.errors import DataError
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.store.commits import EpisodeRecord
-from robo_rl.data.store.relabel import relabel
+from robo_rl.data.store.relabel import LABEL, relabel
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.stats.reported import reported_rate
 from robo_rl.train.checkpoint.classifiers import load_success
@@ -88,7 +88,7 @@ def _begun(context: Context, old: ZarrStore, model: SuccessClassifier) -> ZarrSt
     path, schema = context.directory / "data.zarr", old.schema
     by = digest({"about": classifier_meta(model), "weights": weights_digest(model)})
     label: dict[str, JsonValue] = {"of": old.digest(), "by": by}
-    meta = {**schema.meta, "label": label}
+    meta = {**schema.meta, LABEL: label}
     if not path.exists():
         return ZarrStore.create(
             path,
@@ -104,7 +104,7 @@ def _begun(context: Context, old: ZarrStore, model: SuccessClassifier) -> ZarrSt
             "was begun with another dataset, or by another classifier",
             where=path,
             expected=label,
-            found=store.schema.meta.get("label"),
+            found=store.schema.meta.get(LABEL),
             hint="delete it; the same command begins anew",
         )
     return store
