@@ -180,7 +180,8 @@ def _app(verb: str | None) -> typer.Typer:
     for name, line in lines.items():
         code = load_verb(name) if name == verb else _nothing
         if isinstance(code, typer.Typer):
-            app.add_typer(code, name=name, **({} if line is None else {"help": line}))
+            helped: dict[str, Any] = {} if line is None else {"help": line}
+            app.add_typer(code, name=name, **helped)
         else:
             app.command(name, help=line, short_help=line)(code)
     return app
