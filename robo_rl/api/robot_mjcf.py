@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Any, because mujoco brings no types.
 mujoco: Any = import_module("mujoco")
 
+HAND_SENSORS = ("ee_pos", "ee_quat")
+"""Sensors of the pose of the end effector, in the world's frame."""
 # A coupling as stiff as the solver allows at 200 Hz: its time constant is two physics steps.
 _COUPLING_SOLREF = (0.01, 1.0)
 
@@ -173,8 +175,10 @@ def _sense(spec: Any, robot: RobotDescription) -> None:
         sensors.append((f"{joint}_pos", kind.mjSENS_JOINTPOS, obj.mjOBJ_JOINT, joint))
         sensors.append((f"{joint}_vel", kind.mjSENS_JOINTVEL, obj.mjOBJ_JOINT, joint))
     site = robot.frames.ee_site
-    sensors.append(("ee_pos", kind.mjSENS_FRAMEPOS, obj.mjOBJ_SITE, site))
-    sensors.append(("ee_quat", kind.mjSENS_FRAMEQUAT, obj.mjOBJ_SITE, site))
+    for name, sensor in zip(
+        HAND_SENSORS, (kind.mjSENS_FRAMEPOS, kind.mjSENS_FRAMEQUAT), strict=True
+    ):
+        sensors.append((name, sensor, obj.mjOBJ_SITE, site))
     for name, sensor, objtype, objname in sensors:
         spec.add_sensor(name=name, type=sensor, objtype=objtype, objname=objname)
 

@@ -40,6 +40,12 @@ def fault_of(error: BaseException, packages: Collection[str]) -> PluginFault | N
     return PluginFault(package, _name(outer), place, format_exception_line(error))
 
 
+def is_raised_in(error: BaseException, packages: Collection[str]) -> bool:
+    """Return whether the line that raised is in a file of one of the packages."""
+    names = [str(frame.f_globals.get("__name__", "")) for frame, _ in walk_tb(error.__traceback__)]
+    return bool(names) and names[-1].partition(".")[0] in packages
+
+
 def format_exception_line(error: BaseException) -> str:
     """Return an exception as one line, in the form of a traceback's last line."""
     lines = str(error).strip().splitlines()

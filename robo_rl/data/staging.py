@@ -23,9 +23,10 @@ def built_beside(out: Path) -> Generator[Path]:
     folder behind, and the next one for the same ``out`` empties it.
 
     Raises:
-        DataError: ``out`` exists, another process writes it, or the disk refuses.
+        DataError: ``out`` exists or its folder does not, another process writes it, or the disk
+            refuses.
     """
-    _demand_new(out)
+    demand_new(out)
     folder = out.with_name(f".{out.name}.partial")
     with _held(folder, out):
         # A killed process left what is there beside the lock.
@@ -37,15 +38,23 @@ def built_beside(out: Path) -> Generator[Path]:
             yield path
             if path.is_file():
                 sync([path])  # a dataset flushes its own files
-            _demand_new(out)
+            demand_new(out)
             _rename(path, out)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _demand_new(out: Path) -> None:
+def demand_new(out: Path) -> None:
+    """Check that nothing has the name of an output yet, and that its folder exists.
+
+    Raises:
+        DataError: Otherwise.
+    """
     if out.exists():
         raise DataError("is there already", where=out, hint="choose another --out")
+    if not out.parent.is_dir():
+        hint = "make it first, or choose another --out"
+        raise DataError("the folder does not exist", where=out.parent, hint=hint)
 
 
 def _held(folder: Path, out: Path) -> Lock:

@@ -61,7 +61,8 @@ class MovedEnv:
     """
 
     def __init__(self, env: VecEnv, device: torch.device) -> None:
-        self._env, self.device = env, device
+        self._env = self.__wrapped__ = env
+        self.device = device
         self.num_envs, self.dt_s = env.num_envs, env.dt_s
         self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
         self.max_episode_steps = env.max_episode_steps

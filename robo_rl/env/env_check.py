@@ -6,8 +6,9 @@ Shapes: B envs. An env of a plugin that differs would broadcast, or fail in the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import unwrap
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -78,4 +79,5 @@ def demand_step(env: VecEnv, step: Step) -> None:
 
 
 def _of(env: VecEnv) -> str:
-    return f"env {type(env).__name__}"
+    """Return the env that the values come from; a wrapper names what it wraps in __wrapped__."""
+    return f"env {type(unwrap(cast(Any, env))).__name__}"

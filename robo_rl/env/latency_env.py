@@ -70,6 +70,7 @@ class LatencyEnv:
 
     def __init__(self, cfg: Config, *parts: Any) -> None:
         self.cfg, self.env = cfg, cast(VecEnv, cfg.env.build(*parts))
+        self.__wrapped__ = self.env
         if not isinstance(self.env, OpenLoop):
             self.env.close()
             hint = "set the delays of a simulator behind a server in the simulator itself"

@@ -17,6 +17,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from robo_rl.config.registry import load
 from robo_rl.core.spec import TensorSpec
 from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.base import DenoisingPolicy
@@ -40,7 +41,7 @@ def check_policy(make_policy: MakePolicy, name: str) -> None:
     Args:
         make_policy: Returns a new policy with weights of its own, in float32; small networks
             suffice.
-        name: Name of its family under ``robo_rl.policies``, as configs write it.
+        name: Name of its family under ``robo_rl.policies``, as configs write it; any of several.
 
     Raises:
         PluginError: Names the violated property, or the family is not registered.
@@ -194,8 +195,9 @@ def _check_gradient(policy: DenoisingPolicy) -> None:
 @torch.no_grad()
 def _check_archive(policy: DenoisingPolicy, name: str, *, anchored: bool) -> None:
     """Check that a policy rebuilt from JSON and tensors acts and explores bit-identically."""
-    family = policy.family
-    require(family == name, "it is registered under another name", expected=name, found=family)
+    registered, cls = load("policies", name), type(policy)
+    problem = f"another class is registered as '{name}'"
+    require(registered is cls, problem, expected=cls, found=registered)
     if anchored:
         policy.freeze_reference()
     meta = json.loads(json.dumps(policy_meta(policy)))

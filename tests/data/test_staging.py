@@ -47,6 +47,15 @@ def test_a_second_writer_is_refused_and_the_first_keeps_its_work(tmp_path: Path)
     assert out.read_text() == "first"
 
 
+def test_a_folder_that_is_not_there_is_refused_and_not_made(tmp_path: Path):
+    with (
+        pytest.raises(DataError, match="dta: the folder does not exist; make it first"),
+        built_beside(tmp_path / "dta" / "data.zarr"),
+    ):
+        pytest.fail("goes on")
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", ["lock", "built"])
 def test_any_name_is_that_of_an_output(tmp_path: Path, name: str):
     with built_beside(tmp_path / name) as path:

@@ -7,8 +7,10 @@ from robo_rl.api.env import Step
 from robo_rl.core.errors import ConfigError, PluginError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.env.device_transfer import MovedEnv
 from robo_rl.env.mujoco.domain_randomization import RandomizeTerm
 from robo_rl.testing.env import random_act
+from robo_rl.train.datasets.episode_recorder import RecordedEnv
 
 GAMMA = 0.5
 
@@ -254,3 +256,10 @@ def test_what_does_not_fit_the_interface_is_refused_at_its_first_step(env, says)
 
     with pytest.raises(PluginError, match=says):
         play()
+
+
+@pytest.mark.parametrize("wrap", [MovedEnv, lambda env, _: RecordedEnv(env)])
+def test_an_error_names_the_env_and_no_wrapper_of_ours(wrap):
+    env = wrap(Careless(obs=torch.float64), torch.device("cpu"))
+    with pytest.raises(PluginError, match=r"env Careless: reset\(\) does not fit obs_spec"):
+        ChunkEnv(env, obs_horizon=1, exec_horizon=2, gamma=GAMMA).reset(0)

@@ -16,6 +16,7 @@ from robo_rl.config.models import validate_strict
 from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.env.env_check import demand_obs
 from robo_rl.env.latency_env import LatencyEnv
 from robo_rl.env.message_delay import MessageDelay, delayed_values
 from robo_rl.testing.env import check_branchable, check_vec_env
@@ -261,3 +262,10 @@ def test_it_conforms_with_changes():
     cfg = validate_strict({"obs_delay": SLOW, "act_delay": SLOW}, LatencyEnv.Config)
     check_vec_env(lambda num_envs: LatencyEnv(cfg, task.build(), num_envs))
     check_branchable(lambda num_envs: LatencyEnv(cfg, task.build(), num_envs))
+
+
+def test_an_observation_that_does_not_fit_is_that_of_the_env_within():
+    env = follower([3])
+    env.obs_spec = ObsSpec(items={"pos": TensorSpec(shape=(2,))})
+    with pytest.raises(PluginError, match=r"env Follower: reset\(\) does not fit"):
+        demand_obs(env, env.reset(0), "reset()")

@@ -190,8 +190,19 @@ def test_a_broken_policy_is_refused_by_name(family, says, plugins: Plugins):
 
 
 def test_a_family_under_another_name_is_refused():
-    with pytest.raises(PluginError, match="another name; expected acme, found flow"):
+    with pytest.raises(
+        PluginError, match=r"another class is registered as 'diffusion'; .*FlowPolicy"
+    ):
+        check_policy(lambda: make_policy("flow_noise", 4).float(), "diffusion")
+    with pytest.raises(PluginError, match="unknown policy 'acme'"):
         check_policy(lambda: make_policy("flow_noise", 4).float(), "acme")
+
+
+def test_a_family_may_have_several_names(plugins: Plugins):
+    source = "from robo_rl.policy.families.flow import FlowPolicy\n"
+    plugins.install("acme-policies", {"__init__.py": source}, {"policies": {"river": "FlowPolicy"}})
+    for name in ("flow", "river"):
+        check_policy(lambda: make_policy("flow_noise", 4).float(), name)
 
 
 def test_a_policy_that_explores_under_the_ode_is_refused():

@@ -31,7 +31,8 @@ def open_file(path: Path, mode: str = "r") -> Generator[Any]:
     except ImportError:
         hint = "pip install 'robo-rl[hdf5]'"
         raise DeviceError("datasets in HDF5 need h5py", hint=hint) from None
-    _demand_path(path, mode)
+    if mode == "r":
+        _demand_file(path)
     try:
         with h5py.File(path, mode) as file:
             yield file
@@ -40,13 +41,10 @@ def open_file(path: Path, mode: str = "r") -> Generator[Any]:
         raise DataError(f"unreadable: {reason[:200]}", where=path) from None
 
 
-def _demand_path(path: Path, mode: str) -> None:
-    """Check that there is a file to read, or a folder to write it to."""
-    if mode == "r" and not path.is_file():
+def _demand_file(path: Path) -> None:
+    if not path.is_file():
         found = "a folder" if path.is_dir() else "nothing"
         raise DataError("is no HDF5 file", where=path, expected="a file", found=found)
-    if mode != "r" and not path.parent.is_dir():
-        raise DataError("the folder does not exist", where=path.parent, hint="make it first")
 
 
 def group_of(group: Any, name: str) -> Any:

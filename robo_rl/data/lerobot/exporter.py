@@ -34,6 +34,7 @@ from robo_rl.data.lerobot.info import (
 )
 from robo_rl.data.lerobot.statistics import column_stats, image_stats
 from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
+from robo_rl.data.staging import demand_new
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.language.base import INSTRUCTION
@@ -73,11 +74,11 @@ class LeRobotExporter:
 
         Raises:
             DataError: The source is damaged or empty, an image has odd sides, a number does not fit
-                float32, the target exists or cannot be written, or an instruction has no words.
+                float32, the target exists or cannot be written, its folder does not exist, or an
+                instruction has no words.
         """
         store = ZarrStore.open(source)
-        if out.exists():
-            raise DataError("is there already", where=out, hint="choose another --out")
+        demand_new(out)
         if not store.episodes:
             raise DataError("holds no episode", where=source)
         if unknown := sorted(set(store.schema.columns) - {EXECUTED, INTERVENTION}):

@@ -99,6 +99,7 @@ class SafePoint:
         if self._number and number == signal.SIGHUP:
             return  # a closed terminal sends it twice: from the shell, and from the kernel
         if self._number:
+            _ending.set()
             raise Interrupted(number)
         self._number = number
         with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -14,12 +15,15 @@ from rich.text import Text
 
 _PLAIN_EVERY_S = 10.0
 _BAR_CHARS = 24
+_GONE = (errno.EPIPE, errno.EIO, errno.EBADF)
+"""Errors of an output that nothing will read again: a pipe's end, a terminal, a closed file."""
 
 
 class StatusConsole(Console):
     """A console on standard error; work goes on if nothing can be written to it.
 
-    Its reader may end first, as ``tee`` does at Ctrl-C, and its file may be on a full disk.
+    Its reader may end first, as ``tee`` does at Ctrl-C: the process then writes nothing more to
+    standard error. A full disk costs the lines that it refuses.
 
     Args:
         quiet: Whether to print nothing.
@@ -36,8 +40,10 @@ class StatusConsole(Console):
         """Write what was printed, also by a live line; a lost terminal or a full disk refuse it."""
         try:
             super().__exit__(*error)
-        except OSError:
-            self._silence()
+        except OSError as refused:
+            del self._buffer[:]  # rich would write the line again with the next one
+            if refused.errno in _GONE:
+                self._silence()
 
     def _silence(self) -> None:
         self.quiet = True

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from robo_rl.config.plugin_fault import is_raised_in
+from robo_rl.config.registry import plugin_packages
 from robo_rl.core.atomic_files import discard, final_name, remove_temporary
 from robo_rl.core.errors import CheckpointError, Notice, RoboRlError
 from robo_rl.core.stateful import KEPT_CHECKPOINTS
@@ -18,6 +20,8 @@ from robo_rl.train.checkpoint.files import Checkpoint, load, save
 from robo_rl.train.checkpoint.pytree import flatten, unflatten
 
 _HOST = "cpu"
+_DEVICE_ERROR = "CUDA error"
+"""Text of torch's errors of a GPU, which have a class of their own in its later versions alone."""
 _NUMBERED = re.compile(r"\d{6,}")
 
 
@@ -80,6 +84,9 @@ class CheckpointSeries:
     def loading(self) -> Generator[None]:
         """Convert the errors of a state that the code inside the context cannot load.
 
+        Errors of a device, and those that the code of a plugin raises itself, stay what they are:
+        the line that raised is then known, and the checkpoint may be whole.
+
         Raises:
             CheckpointError: Other code made the checkpoint.
         """
@@ -88,6 +95,8 @@ class CheckpointSeries:
         except (RoboRlError, torch.OutOfMemoryError):
             raise
         except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+            if _DEVICE_ERROR in str(error) or is_raised_in(error, plugin_packages()):
+                raise
             raise CheckpointError(
                 "does not fit the code of today",
                 where=self.root,

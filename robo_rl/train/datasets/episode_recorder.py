@@ -149,7 +149,7 @@ class RecordedEnv:
     """
 
     def __init__(self, env: VecEnv, labels: ExpertLabels | None = None) -> None:
-        self._labels = labels
+        self._labels, self.__wrapped__ = labels, env
         self.env, self.num_envs, self.device = env, env.num_envs, env.device
         self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
         self.dt_s, self.max_episode_steps = env.dt_s, env.max_episode_steps

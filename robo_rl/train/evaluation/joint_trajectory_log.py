@@ -45,7 +45,7 @@ class TrajectoryRecorderEnv:
     """
 
     def __init__(self, env: Any) -> None:
-        self.env = env
+        self.env = self.__wrapped__ = env
         self.num_envs, self.device = env.num_envs, env.device
         self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
         self.dt_s, self.max_episode_steps = env.dt_s, env.max_episode_steps

@@ -28,20 +28,21 @@ NumEnvs = Annotated[int, Field(ge=1)] | Literal["auto"]
 _UNLIMITED, _MOST = 256, 16384
 
 
-def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
+def count_envs(context: Context, wanted: NumEnvs, kept: int | None, group_size: int = 1) -> int:
     """Return the number of envs of a run.
 
     ``auto`` is the largest power of two that fits the memory of the simulator's device in every
-    process, up to 16,384. It is 256 where memory is not limiting. Either is rounded down to a
-    multiple of the number of processes.
+    process, up to 16,384. It is 256 where memory is not limiting. Either is rounded down to whole
+    groups, equally many in each process, and each process has at least one.
 
     Args:
         context: Context of the stage.
         wanted: A number, or ``auto``.
         kept: Number of envs of the checkpoint, which replaces ``auto``; None without a checkpoint.
+        group_size: Envs that share a start state, and so a process.
 
     Raises:
-        DeviceError: Not even one env fits.
+        DeviceError: Not even one env, or one group of them, fits.
     """
     if wanted != "auto":
         return wanted
@@ -49,15 +50,17 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
         return kept
     fit = context.experiment.capacity()
     processes = rank_info().world_size
+    unit = processes * group_size
     if fit is None:
-        return _UNLIMITED // processes * processes
+        return max(1, _UNLIMITED // unit) * unit
     fit = all_reduce_min(fit)
-    if fit < 1:
+    if fit < group_size:
+        what = "env" if group_size == 1 else f"group of {group_size} envs"
         each = "" if processes == 1 else f" for each of {processes} processes"
         hint = "see contacts, constraints of env"
-        raise DeviceError(f"not one env fits the memory{each}", hint=hint)
+        raise DeviceError(f"not one {what} fits the memory{each}", hint=hint)
     most = min(_MOST, 2 ** int(math.log2(fit)))
-    return max(1, most // processes) * processes
+    return max(1, most // unit) * unit
 
 
 def demand_rollout_memory(policy: DenoisingPolicy, decisions: int, reused: int = 0) -> None:

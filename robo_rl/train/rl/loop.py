@@ -82,7 +82,8 @@ class Loop(Stateful):
         self.console = StatusConsole(quiet=not self.is_main_process)
         self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
         state = self.series.load_latest()
-        self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
+        group_size = getattr(cfg.algo.cfg, "group_size", 1)
+        self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"], group_size)
         reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
         demand_rollout_memory(policy, self.num_envs * cfg.decisions, reused)
         if policy.cfg.finetune_steps and policy.reference_net is None:
@@ -293,13 +294,19 @@ class Loop(Stateful):
             if self.joint_distillation is None:  # only the main process has the student
                 state = {name: part for name, part in state.items() if name != "joint_distillation"}
             # An older checkpoint has no progress, and resumes at that of the loaded policy.
-            with self.series.loading():
-                self.load_state_dict({"progress": self.progress, **state})
+            self._load({"progress": self.progress, **state})
             if self.collector.restarted:
                 self.algo.restart_episodes()
         check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)
+
+    def _load(self, state: dict[str, Any]) -> None:
+        """Load a checkpoint; errors of the envs, which restart or go on, are none of its fit."""
+        with self.series.loading():
+            self.load_states_of([name for name in self.state_parts if name != "collector"], state)
+        self.load_states_of(["collector"], state)
+        self._loaded()
 
     @property
     def minibatch(self) -> list[torch.Tensor]:

@@ -206,6 +206,9 @@ def test_the_command_writes_completely_or_not_at_all(store: ZarrStore, tmp_path:
     assert "3 episodes" in capsys.readouterr().out
     assert main(words) == 2
     assert "is there already" in capsys.readouterr().err
+    assert main([*words[:-1], str(tmp_path / "typo" / "out")]) == 2
+    assert "typo: the folder does not exist; make it first" in capsys.readouterr().err
+    assert not (tmp_path / "typo").exists()
     odd = ObsSpec(items={"eye": TensorSpec(shape=(3, 9, 8), dtype="uint8")})
     other = ZarrStore.create(tmp_path / "odd.zarr", odd, store.act_spec, {})
     images = np.zeros((1, 3, 9, 8), dtype=np.uint8)

@@ -174,6 +174,22 @@ def test_a_second_hang_up_does_not_cut_the_clean_up_short():
     assert (found.status, found.kept, closed) == (129, "3 updates", [1])
 
 
+def test_a_hang_up_does_not_cut_the_clean_up_after_a_second_signal_short():
+    closed = []
+
+    def train() -> None:
+        with raising_interrupted():
+            try:
+                with between_updates():
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    os.kill(os.getpid(), signal.SIGINT)
+            finally:
+                os.kill(os.getpid(), signal.SIGHUP)
+                closed.append(1)
+
+    assert (interrupted(train).status, closed) == (130, [1])
+
+
 def test_all_processes_wait_for_the_one_that_saves(monkeypatch: pytest.MonkeyPatch):
     """A process that ends earlier would have the launcher count the time, and kill the other."""
     done: list[str] = []

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -83,13 +84,19 @@ def test_work_goes_on_where_the_terminal_is_gone(monkeypatch: pytest.MonkeyPatch
         terminal.close()
 
 
-def test_work_goes_on_where_the_disk_of_the_log_is_full(monkeypatch: pytest.MonkeyPatch):
-    full, console = open("/dev/full", "w", buffering=1), StatusConsole()  # noqa: SIM115
-    monkeypatch.setattr(sys, "stderr", full)
+def test_a_full_disk_costs_only_the_lines_that_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log, console = open("/dev/full", "w", buffering=1), StatusConsole()  # noqa: SIM115
+    monkeypatch.setattr(sys, "stderr", log)
     run(console, Clock())
-    assert console.quiet
-    with suppress(OSError):
-        full.close()
+    with (tmp_path / "log").open("wb") as room:
+        os.dup2(room.fileno(), log.fileno())  # as if someone had made room
+    run(console, Clock())
+    log.close()
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[-1].startswith("clone: 1,000/1,000 steps · in 33 s")
+    assert len(lines) <= 6  # of two runs: no line is written twice
 
 
 def test_on_a_terminal_it_is_one_line():

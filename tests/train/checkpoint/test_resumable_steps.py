@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from small_plugin import Plugins, plugins
 from torch import nn
 
 from robo_rl.core.errors import CheckpointError
 from robo_rl.core.stateful import Stateful
 from robo_rl.train.checkpoint.metrics_log import read_metrics
 from robo_rl.train.checkpoint.resumable_steps import take_steps
+from robo_rl.train.checkpoint.series import CheckpointSeries
+
+__all__ = ["plugins"]
 
 
 class Walk(Stateful):
@@ -74,3 +80,47 @@ def test_what_is_done_is_not_done_again(tmp_path: Path):
     take_steps(tmp_path, "walk", 120, again, again.generator, again.step, checkpoint_every=60)
     assert again.taken == 0
     assert torch.equal(again.place, first.place)
+
+
+PLUGIN = """\
+import torch
+from torch import nn
+
+from robo_rl.core.stateful import Stateful
+
+
+class Learner(Stateful):
+    state_parts = ("net",)
+    width, flaw = 8, None
+
+    def __init__(self):
+        self.net, self.generator = nn.Linear(self.width, 1), torch.Generator()
+
+    def load_state_dict(self, state):
+        if self.flaw is not None:
+            raise self.flaw
+        super().load_state_dict(state)
+"""
+
+
+def test_what_the_code_of_a_plugin_raises_itself_stays_its_own(plugins: Plugins, tmp_path: Path):
+    """An older state that does not fit its networks is still one of the checkpoint."""
+    module = plugins.install("acme-learners", {"__init__.py": PLUGIN}, {"algos": {"acme": "L"}})
+    learner: Any = import_module(module).Learner
+
+    def resume() -> None:
+        made = learner()
+        take_steps(tmp_path, "walk", 1, made, made.generator, dict, checkpoint_every=1)
+
+    resume()
+    learner.width = 16
+    with pytest.raises(CheckpointError, match="size mismatch"):
+        resume()
+    learner.flaw = KeyError("momentum")
+    with pytest.raises(KeyError, match="momentum"):
+        resume()
+
+
+def test_an_error_of_the_gpu_is_none_of_the_checkpoint(tmp_path: Path):
+    with pytest.raises(RuntimeError, match="illegal"), CheckpointSeries(tmp_path).loading():
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")

@@ -38,6 +38,21 @@ def test_auto_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch, fit: int | N
         count_envs(context(0), "auto", None)
 
 
+@pytest.mark.parametrize(
+    ("fit", "group", "count"),
+    [(2, 1, 4), (2, 2, 8), (5000, 6, 4080), (None, 6, 240), (None, 99, 396)],
+)
+def test_each_process_has_whole_groups(
+    monkeypatch: pytest.MonkeyPatch, fit: int | None, group: int, count: int
+):
+    monkeypatch.setattr(collector_factory, "rank_info", lambda: RankInfo(0, 4))
+    monkeypatch.setattr(collector_factory, "all_reduce_min", lambda number: number)
+    assert count_envs(context(fit), "auto", None, group) == count
+    says = f"not one group of {group + 1} envs fits the memory for each of 4 processes"
+    with pytest.raises(DeviceError, match=says):
+        count_envs(context(group), "auto", None, group + 1)
+
+
 def test_not_one_env_that_fits_is_an_error():
     with pytest.raises(DeviceError, match="not one env fits"):
         count_envs(context(0), "auto", None)

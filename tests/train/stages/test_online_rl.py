@@ -19,6 +19,7 @@ from robo_rl.algo.advantages.gae import ReturnScale
 from robo_rl.config.models import ConfigTree, validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import Normalizer
+from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.pipeline.experiment import Experiment
@@ -278,3 +279,25 @@ def test_simulated_rows_are_weighed_beside_those_of_the_dataset(tmp_path: Path):
     assert all(0.0 < row["simulated_weight"] < 1.0 for row in rows)
     assert all(row["gap_outcome_loss"] > 0.0 for row in rows)
     assert all(0.0 < row["rew/reach"] < 1.0 for row in rows)
+
+
+def test_an_env_that_fails_as_it_is_restored_is_not_taken_for_an_unfit_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    stages = {"scratch": {}, "online": {**STAGES["online"], "updates": 1}}
+    experiment = validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
+    with closing(experiment.make_env(1)) as env:
+        specs = env.obs_spec, env.act_spec
+
+    def train() -> None:
+        policy = experiment.policy.build(*specs, Normalizer.identity(*specs))
+        Loop(experiment.stages["online"].cfg, Context(experiment, tmp_path, []), policy).train()
+
+    train()
+
+    def restore(self: Any, snapshot: Any) -> None:
+        raise RuntimeError("the simulator is gone")
+
+    monkeypatch.setattr(SimEnv, "restore", restore)
+    with pytest.raises(RuntimeError, match="the simulator is gone"):
+        train()

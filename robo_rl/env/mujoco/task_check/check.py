@@ -10,6 +10,7 @@ methods on its own start states reveal shapes, types and devices within a few mi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import mujoco
@@ -18,10 +19,10 @@ from torch import Tensor
 
 from robo_rl.api.env import Backend, SimView
 from robo_rl.api.robot import Robot
-from robo_rl.api.robot_mjcf import is_origin, pose_of_base
+from robo_rl.api.robot_mjcf import HAND_SENSORS, is_origin, pose_of_base
 from robo_rl.api.task import Reset, Task
 from robo_rl.core.seeding import derive
-from robo_rl.core.spec import ActSpec, ObsSpec
+from robo_rl.core.spec import ActSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.mujoco.mocap import demand_placeable, goal_problems, mocap_poses
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
@@ -61,12 +62,12 @@ def check_contract(
     missing = check_members(task, problems)
     spec = None if "scene" in missing else problems.call("scene")
     model = None if spec is None else _compiled(spec, problems)
-    if model is not None and _uses_hand_poses(task):
-        _check_base(task.robot, model, problems)
-    if model is not None and "reset" not in missing:
-        for rows in (num, 1):
+    if model is not None:
+        trial = _TaskTrial(task, problems, model, missing, device, dtype, set())
+        for rows in (num, 1) if "reset" not in missing else ():
             if rows == num or not problems.lines:
-                _check_rows(_TaskTrial(task, problems, model, missing, device, dtype), rows)
+                _check_rows(trial, rows)
+        _check_base(trial)
     problems.report()
     return CompiledScene(spec, model)
 
@@ -93,6 +94,19 @@ class _TaskTrial(NamedTuple):
     missing: set[str]
     device: torch.device | None
     dtype: torch.dtype
+    observed: set[str]  # names of the sensors that ``observe`` has read
+
+
+class _WatchedSlices(dict[str, slice]):
+    """The slices of sensors by name; ``read`` holds the names that were looked up."""
+
+    def __init__(self, slices: Mapping[str, slice], read: set[str]) -> None:
+        super().__init__(slices)
+        self.read = read
+
+    def __getitem__(self, name: str) -> slice:
+        self.read.add(name)
+        return super().__getitem__(name)
 
 
 def _compiled(spec: Any, problems: Problems) -> Any:
@@ -106,20 +120,22 @@ def _compiled(spec: Any, problems: Problems) -> Any:
         return None
 
 
-def _uses_hand_poses(task: Any) -> bool:
-    """Return whether a task observes the pose of the robot's hand, or can command it."""
-    robot, spec = getattr(task, "robot", None), getattr(task, "obs_spec", None)
-    observed = set(spec.items) if isinstance(spec, ObsSpec) else set[str]()
-    return isinstance(robot, Robot) and bool(
-        robot.end_effector or observed & {"ee_pos", "ee_quat", "ee_rot6d"}
-    )
+def _commands_hand(robot: Robot, spec: Any) -> bool:
+    """Return whether actions are axes of the robot's hand."""
+    hand = robot.end_effector
+    return hand is not None and isinstance(spec, ActSpec) and bool({*spec.names} & {*hand.names})
 
 
-def _check_base(robot: Robot, model: Any, problems: Problems) -> None:
-    """Check that the robot's base is the origin, since poses of the hand are in its frame."""
-    pose = pose_of_base(robot, model)
+def _check_base(trial: _TaskTrial) -> None:
+    """Check that the base is the origin if the hand's pose, in its frame, is seen or commanded."""
+    robot, spec = (getattr(trial.task, name, None) for name in ("robot", "act_spec"))
+    if not isinstance(robot, Robot):
+        return
+    if not (trial.observed & {*HAND_SENSORS} or _commands_hand(robot, spec)):
+        return
+    pose = pose_of_base(robot, trial.model)
     if pose is not None and not is_origin(pose):
-        problems.add_problem(
+        trial.problems.add_problem(
             "scene",
             f"the robot's base '{robot.frames.base}' is not the origin of the world",
             "position 0 0 0, quaternion 1 0 0 0",
@@ -143,7 +159,8 @@ def _check_rows(trial: _TaskTrial, num: int) -> None:
         if "control" not in missing and (ctrl := problems.call("control", view, act)) is not None:
             rows.floating("control", "", ctrl, trial.model.nu)
         if "observe" not in missing:
-            _check_obs(trial, rows, problems.call("observe", view))
+            watched = replace(view, slices=_WatchedSlices(view.slices, trial.observed))
+            _check_obs(trial, rows, problems.call("observe", watched))
         if "reward" not in missing:
             _check_reward(rows, problems.call("reward", view, act))
         for name in sorted({"terminated", "success"} - missing):

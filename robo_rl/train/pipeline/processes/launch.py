@@ -180,10 +180,9 @@ def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
         return
     guilty = [rank for rank, end in ends.items() if end not in _INNOCENT]
     if not guilty:
-        logs = (_words_of(other, folder).read_text(errors="replace") for other in range(1, number))
-        last = next((said.splitlines()[-1] for said in logs if said.strip()), None)
-        found = None if last is None else last.removeprefix(_OURS)
-        raise ParallelError("the processes have lost each other", found=found, hint=_RESUMES)
+        logs = [_words_of(other, folder).read_text(errors="replace") for other in range(1, number)]
+        problem = "the processes have lost each other"
+        raise ParallelError(problem, found=_cause(logs), hint=_RESUMES)
     rank, end = guilty[0], ends[guilty[0]]
     name = f"process {rank} of {number}"
     said = _words_of(rank, folder).read_text(errors="replace")
@@ -198,7 +197,18 @@ def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
     raise ParallelError(f"{name}: {lines[-1].removeprefix(_OURS)}")
 
 
+def _cause(logs: Sequence[str]) -> str | None:
+    """Return the last line of ours that is no warning, or else of anyone; of the first such log."""
+    lines = [[line for line in said.splitlines() if line.strip()] for said in logs]
+    ours = [
+        [line for line in of if line.startswith(_OURS) and not line.startswith(_WARNS)]
+        for of in lines
+    ]
+    return next((of[-1].removeprefix(_OURS) for of in (*ours, *lines) if of), None)
+
+
 _RESUMES, _OURS = "the same command resumes where it stopped", "robo-rl: "
+_WARNS = f"{_OURS}warning: "
 
 
 def _words_of(rank: int, folder: Path) -> Path:

@@ -12,6 +12,7 @@ from small_plugin import Plugins, plugins, sweep
 from robo_rl.config.component import component
 from robo_rl.config.registry import load
 from robo_rl.core.errors import PluginError
+from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.env.mujoco.task_check.check import check_contract
 from robo_rl.testing.task import check_task
@@ -226,11 +227,39 @@ def test_a_robot_whose_hand_is_measured_stands_at_the_origin(task):
             spec.body("panda_link0").pos = [0, 0, 0.4]
             return spec
 
+    class Blind(Raised):
+        """Sees its joints alone."""
+
+        def __init__(self, cfg):
+            super().__init__(cfg)
+            self.obs_spec = ObsSpec(items={"joint_pos": self.obs_spec.items["joint_pos"]})
+
+        def observe(self, view):
+            names = [f"{joint.name}_pos" for joint in self.arm]
+            return {"joint_pos": view.sensor(*names).float()}
+
+    class SeesTheWay(Raised):
+        """Sees what lies between the hand and the target, under a name of its own."""
+
+        def __init__(self, cfg):
+            super().__init__(cfg)
+            self.obs_spec = ObsSpec(items={"way": TensorSpec(shape=(3,), unit="m")})
+
+        def observe(self, view):
+            return {"way": (next(iter(view.goal.values())) - view.sensor("ee_pos")).float()}
+
     says = (
         "scene .*: the robot's base 'panda_link0' is not the origin of the world; expected position"
         " 0 0 0, quaternion 1 0 0 0, found 0 0 0.4 1 0 0 0; .*"
     )
     with pytest.raises(PluginError, match=says):
         check_contract(Raised(reach.Config()))
-    # Nobody measures the hand of this one.
+    for task_of in (
+        lambda: SeesTheWay(reach.Config()),
+        lambda: Blind(reach.Config(actions="pose")),
+    ):
+        with pytest.raises(PluginError, match=says):
+            check_contract(task_of())
+    # Nobody measures the hand of these, or commands it.
+    check_contract(Blind(reach.Config()))
     check_contract(task(("return spec", "spec.body('column').pos = [0, 0, 1]; return spec")))

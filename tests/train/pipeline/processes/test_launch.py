@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from small_runs import write_experiment
 
 from robo_rl.core.errors import DeviceError, ParallelError
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.processes.launch import _explain, num_processes
+from robo_rl.train.pipeline.processes.launch import _explain, _Relay, num_processes
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,18 @@ def test_what_all_processes_ran_into_is_said(tmp_path: Path):
     )
     with pytest.raises(ParallelError, match=r"lost each other; found another .* Duplicate GPU"):
         _explain({0: 4, 1: 4}, 2, tmp_path)
+
+
+def test_the_cause_is_what_robo_rl_says_and_no_noise_behind_it(tmp_path: Path):
+    said = {1: "noise\nrobo-rl: warning: few envs\n", 2: "robo-rl: the cause\nnoise\n"}
+    for rank, text in said.items():
+        (tmp_path / f"{rank}.log").write_text(text)
+    with pytest.raises(ParallelError, match=r"lost each other; found the cause;"):
+        _explain({0: 4, 1: 4, 2: 4}, 3, tmp_path)
+
+
+def test_an_ignored_repeat_does_not_change_the_signal_of_the_end():
+    relay = _Relay([])
+    relay.on_signal(signal.SIGTERM, None)
+    relay.on_signal(signal.SIGHUP, None)
+    assert (relay.heard, relay.urgent) == (signal.SIGTERM, False)
