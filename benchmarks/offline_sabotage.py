@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -36,7 +37,14 @@ BONUS = 0.5
 """Bonus per unit of mean absolute distance between chunks, in normalised action units."""
 REACH = {"name": "parl", "num_samples": 8, "gradient_steps": 20, "step_size": 0.1}
 SHOWN = ("answer", "accepted", "success_before", "success_ungated")
-COLUMNS = ("seed", "success before", "after", "answer", "goes on")
+COLUMNS = (
+    *("seed", "success before", "after"),
+    *("difference of values by `fqe`", "out-of-distribution distance", "gate", "goes on"),
+)
+_ANSWER = re.compile(
+    r"(?P<gate>[a-z ]+) \(fqe [a-z ]+: (?P<difference>\S+ \[\S+, \S+\]), margin"
+    r".* actions are (?P<distance>[\d.]+) times as far"
+)
 
 
 class OverestimatingCritics:
@@ -119,8 +127,11 @@ def line(seed: int, cell: dict[str, Any]) -> str:
     numbers = [cell[f"success_{name}"] for name in ("before", "ungated")]
     percent = [[100 * number[part] for part in ("value", "low", "high")] for number in numbers]
     rates = [f"{value:.1f} % [{low:.1f}, {high:.1f}]" for value, low, high in percent]
-    goes_on = "the new one" if cell["accepted"] else "the one before"
-    return f"| {' | '.join([str(seed), *rates, cell['answer'].rpartition('; the ')[0], goes_on])} |"
+    answer = _ANSWER.match(cell["answer"])
+    assert answer is not None, cell["answer"]
+    said = answer.group("difference", "distance", "gate")
+    goes_on = "the new policy" if cell["accepted"] else "the clone"
+    return f"| {' | '.join([str(seed), *rates, *said, goes_on])} |"
 
 
 def _arguments() -> argparse.Namespace:

@@ -21,6 +21,8 @@ RATIOS = {
     "noise_conditioned": "flow_noise | 4 | 1",
 }
 ARMS = ("without", "with")
+EARLIER = ("kill -9", "SIGSTOP")
+"""Faults that were counted with an earlier watchdog, as the page says."""
 METHODS = {"default": "default", "reinflow": "ReinFlow's setting", "dppo": "DPPO's setting"}
 
 
@@ -32,12 +34,15 @@ def throughput() -> Iterator[str]:
     found = written("sim_throughput")
     asynchronous = "16, Gymnasium's `AsyncVectorEnv` on the same model"
     for label, row in {**found["mujoco_cpu"], asynchronous: found["gym_async"]["16"]}.items():
-        steps, ratio, size = row["steps_per_s"], row["ratio"], row["bytes_per_env"] / 1e3
-        yield f"| {label} | {steps:,.0f} | {steps / ratio:,.0f} | {ratio:.2f} | {size:,.0f} |"
+        yield f"| {label} | {speeds(row)} | {row['bytes_per_env'] / 1e3:,.0f} |"
 
     for label, row in found["mujoco_warp"].items():
-        steps, ratio = row["steps_per_s"], row["ratio"]
-        yield f"| {label}, on Warp | {steps:,.0f} | {steps / ratio:,.0f} | {ratio:.2f} |"
+        yield f"| {label}, on Warp | {speeds(row)} |"
+
+
+def speeds(row: Any) -> str:
+    """Return medians of the repeats: steps a second, those of bare physics, and the ratio."""
+    return f"{row['steps_per_s']:,.0f} | {row['bare_steps_per_s']:,.0f} | {row['ratio']:.2f}"
 
 
 def cameras() -> Iterator[str]:
@@ -194,7 +199,8 @@ def faults() -> Iterator[str]:
         void = (
             f" (void: {found['void_violations']} of {found['void']})" if found.get("void") else ""
         )
-        yield f"| {name} | {found['trials']:,} | {found['violations']}{void} |"
+        old = " (earlier watchdog)" if name in EARLIER else ""
+        yield f"| {name}{old} | {found['trials']:,} | {found['violations']}{void} |"
 
 
 def latency() -> Iterator[str]:
