@@ -69,7 +69,7 @@ SETTINGS = {
 }
 POSSIBLE = Interval(0.0, 1.0)
 """Range of returns: success is the only reward."""
-STRANGE = OpeConfig().max_ood_distance
+MAX_OOD_DISTANCE = OpeConfig().max_ood_distance
 ESTIMATORS = ("fqe", "rollouts", "dr")
 IMPROVERS: dict[str, dict[str, Any]] = {
     "awr": {"name": "awr"},
@@ -113,7 +113,7 @@ class PolicyEstimate(NamedTuple):
     @property
     def is_ood(self) -> bool:
         """Return whether the gate rejects the policy for its distance from the data."""
-        return self.ood_distance > STRANGE
+        return self.ood_distance > MAX_OOD_DISTANCE
 
     @property
     def value(self) -> float:

@@ -7,9 +7,10 @@ the denoising chain. Other logs of the same demonstrator serve for evaluation, a
 the true return. There is one row per estimator and one for all together. Its value is the mean, its
 interval the hull of theirs, and its answer must be unanimous.
 
-- ``strange``: policies whose chunks are too far from the data for their estimates to count.
+- ``OOD``: out of distribution, policies whose chunks are too far from the data for their estimates
+  to count.
 - ``covered``, of the others: the 95 % interval contains the true return; ``width`` is the median
-  width of these intervals. ``of the strange``: the same count for the strange ones.
+  width of these intervals. ``OOD covered``: the same count for the policies that are OOD.
 - ``rank``: Spearman's correlation of estimates and true returns, of all policies.
 - ``cannot tell`` and ``wrong``: counts over all ordered pairs of one task's policies, on the same
   resamples. An answer is wrong if the 95 % interval of the true difference is on the other side
@@ -44,10 +45,10 @@ import numpy as np
 from _judged_policies import (
     ESTIMATORS,
     IMPROVERS,
+    MAX_OOD_DISTANCE,
     PLANS,
     POSSIBLE,
     SETTINGS,
-    STRANGE,
     WHOLE,
     PolicyEstimate,
     half,
@@ -62,7 +63,7 @@ from robo_rl.train.ope.ope_evaluator import OpeResult
 from robo_rl.train.stages.offline_rl import OfflineRl
 
 COLUMNS = (
-    *("task", "who", "policies", "strange", "covered", "width", "of the strange"),
+    *("task", "who", "policies", "OOD", "covered", "width", "OOD covered"),
     *("rank", "cannot tell", "wrong"),
 )
 BY_ERROR = (
@@ -186,16 +187,16 @@ def summary(policies: list[PolicyEstimate]) -> dict[str, Any]:
     """Summarise one task's policies."""
     values = [each.value for each in policies]
     truths = [each.true_return["value"] for each in policies]
-    strange = [each for each in policies if each.is_ood]
+    ood = [each for each in policies if each.is_ood]
     known = [each for each in policies if not each.is_ood]
     pairs = list(permutations(policies, 2))
     answers = [_answer(*pair) for pair in pairs]
     wrong = [_contradicted(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
     return {
         "policies": len(policies),
-        "strange": len(strange),
+        "ood": len(ood),
         "covered": sum(each.covered for each in known),
-        "covered_strange": sum(each.covered for each in strange),
+        "covered_ood": sum(each.covered for each in ood),
         "width": _width(known or policies),
         "rank": float(np.corrcoef(rankdata(values), rankdata(truths))[0, 1]),
         "pairs": len(pairs),
@@ -209,12 +210,12 @@ def summary(policies: list[PolicyEstimate]) -> dict[str, Any]:
 
 def line(task: str, who: str, row: dict[str, Any]) -> str:
     """Return a row of the table, in Markdown."""
-    known = row["policies"] - row["strange"]
+    known = row["policies"] - row["ood"]
     cells = [
-        *(task, who, f"{row['policies']}", f"{row['strange']}"),
+        *(task, who, f"{row['policies']}", f"{row['ood']}"),
         f"{row['covered']} of {known}",
         f"{row['width']:.2f}",
-        f"{row['covered_strange']} of {row['strange']}",
+        f"{row['covered_ood']} of {row['ood']}",
         f"{row['rank']:.2f}",
         *(f"{row[name]} of {row['pairs']}" for name in ("cannot_tell", "wrong")),
     ]
@@ -242,7 +243,7 @@ def _answer(new: PolicyEstimate, old: PolicyEstimate, error: float = DIFFERENCE_
         name: compare_estimates(each, old.members[name], error=error)
         for name, each in new.members.items()
     }
-    return OpeResult(verdicts, new.ood_distance, STRANGE).answer
+    return OpeResult(verdicts, new.ood_distance, MAX_OOD_DISTANCE).answer
 
 
 def _contradicted(new: PolicyEstimate, old: PolicyEstimate, answer: OpeAnswer) -> bool:

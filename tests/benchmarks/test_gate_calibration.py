@@ -20,13 +20,13 @@ KEPT = import_module("_kept")
 summary = CALIBRATION.summary
 
 
-def found(*values: float, truth: float, strangeness: float = 1.0) -> Any:
+def found(*values: float, truth: float, ood_distance: float = 1.0) -> Any:
     """A policy whose values, by as many estimators, and truth are each known to 0.05."""
     sure = 0.05
     scatter = sure * torch.tensor([-0.5, 0.5, -0.5, 0.5])
     members = {str(place): value + scatter for place, value in enumerate(values)}
     truth_is = {"value": truth, "low": truth - sure, "high": truth + sure}
-    return CALIBRATION.PolicyEstimate(members, strangeness, truth_is)
+    return CALIBRATION.PolicyEstimate(members, ood_distance, truth_is)
 
 
 def test_values_that_are_right_cover_and_rank_and_contradict_nothing():
@@ -53,9 +53,9 @@ def test_values_alike_cannot_be_told():
     assert summary([same, same])["cannot_tell"] == 2
 
 
-def test_a_strange_policy_is_counted_apart_and_never_said_to_be_better():
-    counted = summary([found(0.9, truth=0.1, strangeness=9.0), found(0.4, truth=0.4)])
-    assert (counted["strange"], counted["covered"], counted["covered_strange"]) == (1, 1, 0)
+def test_a_policy_out_of_distribution_is_counted_apart_and_never_said_to_be_better():
+    counted = summary([found(0.9, truth=0.1, ood_distance=9.0), found(0.4, truth=0.4)])
+    assert (counted["ood"], counted["covered"], counted["covered_ood"]) == (1, 1, 0)
     assert counted["cannot_tell"] == 1  # and the other way round it would be said to be worse
     assert counted["wrong"] == 1
 
@@ -70,8 +70,8 @@ def test_estimators_that_disagree_cover_what_is_between_and_tell_nothing():
 
 
 def test_too_few_policies_say_nothing_of_other_tasks():
-    known, strange = found(0.4, truth=0.7), found(0.4, truth=0.7, strangeness=9.0)
-    few = {task: [known] * 6 + [strange] * 4 for task in ("a", "b")}
+    known, ood = found(0.4, truth=0.7), found(0.4, truth=0.7, ood_distance=9.0)
+    few = {task: [known] * 6 + [ood] * 4 for task in ("a", "b")}
     assert CALIBRATION.over_all(few)["covered_then"] is None
 
 
