@@ -36,15 +36,14 @@ from robo_rl.train.stages.offline_rl import OfflineRl
 BONUS = 0.5
 """Bonus per unit of mean absolute distance between chunks, in normalised action units."""
 REACH = {"name": "parl", "num_samples": 8, "gradient_steps": 20, "step_size": 0.1}
-SHOWN = ("answer", "accepted", "success_before", "success_ungated")
+SHOWN = ("answer", "accepted", "success_before", "success_ungated", "ood_distance_after")
 COLUMNS = (
     *("seed", "success before", "after"),
     *("difference of values by `fqe`", "out-of-distribution distance", "gate", "goes on"),
 )
-_ANSWER = re.compile(
-    r"(?P<gate>[a-z ]+) \(fqe [a-z ]+: (?P<difference>\S+ \[\S+, \S+\]), margin"
-    r".* actions are (?P<distance>[\d.]+) times as far"
-)
+_DIFFERENCE = re.compile(r"[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\](?=, margin)")
+_DISTANCE = re.compile(r"actions are ([\d.]+) times as far")
+"""The distance in an answer of an older revision, which kept no number of it."""
 
 
 class OverestimatingCritics:
@@ -127,11 +126,15 @@ def line(seed: int, cell: dict[str, Any]) -> str:
     numbers = [cell[f"success_{name}"] for name in ("before", "ungated")]
     percent = [[100 * number[part] for part in ("value", "low", "high")] for number in numbers]
     rates = [f"{value:.1f} % [{low:.1f}, {high:.1f}]" for value, low, high in percent]
-    answer = _ANSWER.match(cell["answer"])
-    assert answer is not None, cell["answer"]
-    said = answer.group("difference", "distance", "gate")
+    gate = re.split(r" \(|: ", cell["answer"])[0]
+    (difference,) = _DIFFERENCE.findall(cell["answer"])
     goes_on = "the new policy" if cell["accepted"] else "the clone"
-    return f"| {' | '.join([str(seed), *rates, *said, goes_on])} |"
+    return f"| {' | '.join([str(seed), *rates, difference, _distance(cell), gate, goes_on])} |"
+
+
+def _distance(cell: dict[str, Any]) -> str:
+    number = cell.get("ood_distance_after")
+    return _DISTANCE.findall(cell["answer"])[0] if number is None else f"{number:.2f}"
 
 
 def _arguments() -> argparse.Namespace:

@@ -29,12 +29,8 @@ def built_beside(out: Path) -> Generator[Path]:
     demand_new(out)
     folder = out.with_name(f".{out.name}.partial")
     with _held(folder, out):
-        # A killed process left what is there beside the lock.
-        for left in (each for each in folder.iterdir() if each.name != _LOCK):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-        path = folder / _BUILT / out.name  # no name of an output is that of the lock
-        path.parent.mkdir()
         try:
+            path = _begin(folder, out)
             yield path
             if path.is_file():
                 sync([path])  # a dataset flushes its own files
@@ -75,6 +71,19 @@ def _held(folder: Path, out: Path) -> Lock:
         lock.close()
         raise busy
     return lock
+
+
+def _begin(folder: Path, out: Path) -> Path:
+    """Return the path to build, in an emptied folder."""
+    path = folder / _BUILT / out.name  # no name of an output is that of the lock
+    try:
+        # A killed process left what is there beside the lock.
+        for left in (each for each in folder.iterdir() if each.name != _LOCK):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        path.parent.mkdir()
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", where=out) from error
+    return path
 
 
 def _rename(path: Path, out: Path) -> None:

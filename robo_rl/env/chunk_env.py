@@ -23,7 +23,7 @@ from robo_rl.api.env import (
     successes,
 )
 from robo_rl.core.errors import ConfigError, PluginError, SpecError
-from robo_rl.env.env_check import demand_obs, demand_step
+from robo_rl.env.env_check import demand_obs, demand_step, env_name
 from robo_rl.env.transitions import where_rows
 
 Obs = dict[str, Tensor]
@@ -127,7 +127,8 @@ class ChunkEnv:
             PluginError: The env does not support groups.
         """
         if not isinstance(self.env, Groupable):
-            raise PluginError("env has no reset_groups", where=type(self.env).__name__)
+            where = env_name(self.env, lambda each: isinstance(each, Groupable))
+            raise PluginError("env has no reset_groups", where=where)
         self._history = {k: self._fill(v) for k, v in self.env.reset_groups(size, seed).items()}
         return self._history
 
@@ -213,7 +214,8 @@ class ChunkEnv:
     def _branchable(self) -> Branchable:
         if can_branch(self.env):
             return cast(Branchable, self.env)
-        raise PluginError("env has no snapshot and restore", where=type(self.env).__name__)
+        where = env_name(self.env, can_branch)
+        raise PluginError("env has no snapshot and restore", where=where)
 
 
 class _StepSums:

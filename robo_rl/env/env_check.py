@@ -5,7 +5,7 @@ Shapes: B envs. An env of a plugin that differs would broadcast, or fail in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import unwrap
 from numbers import Integral, Real
 from typing import Any, cast
@@ -59,7 +59,7 @@ def demand_obs(env: VecEnv, obs: Mapping[str, Tensor], where: str) -> None:
     try:
         env.obs_spec.validate_obs(obs)
     except SpecError as error:
-        raise PluginError(f"{where} does not fit obs_spec: {error}", where=_of(env)) from error
+        raise PluginError(f"{where} does not fit obs_spec: {error}", where=env_name(env)) from error
 
 
 def demand_step(env: VecEnv, step: Step) -> None:
@@ -75,9 +75,18 @@ def demand_step(env: VecEnv, step: Step) -> None:
     for name, value in {**flags, "rew": step.rew, **step.metrics}.items():
         if value.shape != (env.num_envs,) or value.dtype != kinds[name]:
             found = f"{tuple(value.shape)} {value.dtype}"
-            raise PluginError(f"{name} must be (B,) {kinds[name]}", where=_of(env), found=found)
+            raise PluginError(
+                f"{name} must be (B,) {kinds[name]}", where=env_name(env), found=found
+            )
 
 
-def _of(env: VecEnv) -> str:
-    """Return the env that the values come from; a wrapper names what it wraps in __wrapped__."""
-    return f"env {type(unwrap(cast(Any, env))).__name__}"
+def env_name(env: Any, is_able: Callable[[Any], bool] = lambda _: False) -> str:
+    """Return a name for the env that a fault comes from.
+
+    Args:
+        env: An env, or a wrapper, which names what it wraps in ``__wrapped__``.
+        is_able: Whether an env has what is missing. The outermost env counts whose wrapped env has
+            it, or else the innermost.
+    """
+    found = unwrap(env, stop=lambda each: is_able(cast(Any, each).__wrapped__))
+    return f"env {type(found).__name__}"

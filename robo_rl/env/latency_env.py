@@ -30,6 +30,7 @@ from robo_rl.api.task import DeltaTask, Task
 from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
+from robo_rl.env.env_check import env_name
 from robo_rl.env.message_delay import MessageDelay, delayed_values, fill_history, push_history
 from robo_rl.env.sent_changes import SentChanges
 from robo_rl.env.transitions import where_rows
@@ -175,7 +176,9 @@ class LatencyEnv:
 
     def _branchable(self) -> Branchable:
         if not self.restorable:
-            raise PluginError("env has no snapshot and restore", where=type(self.env).__name__)
+            raise PluginError(
+                "env has no snapshot and restore", where=env_name(self.env, can_branch)
+            )
         return cast(Branchable, self.env)
 
     def _seed(self, seed: int) -> None:
@@ -234,5 +237,6 @@ class LatencyEnv:
 
 def _able(env: Any, kind: Any, what: str) -> Any:
     if not isinstance(env, kind):
-        raise PluginError(f"env has no {what}", where=type(env).__name__)
+        where = env_name(env, lambda each: isinstance(each, kind))
+        raise PluginError(f"env has no {what}", where=where)
     return env

@@ -19,7 +19,7 @@ from torch import Tensor
 from robo_rl.api.env import Branchable, OpenLoop, Step, VecEnv, can_branch
 from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec
-from robo_rl.env.env_check import demand_attributes, demand_obs, demand_step
+from robo_rl.env.env_check import demand_attributes, demand_obs, demand_step, env_name
 from robo_rl.testing.backend import check_backend, require
 
 __all__ = ["check_backend", "check_branchable", "check_vec_env", "random_act"]
@@ -100,7 +100,7 @@ def _run(env: VecEnv, seed: int, steps: int) -> list[Step]:
 def _branchable(env: VecEnv) -> Branchable:
     if can_branch(env):
         return cast(Branchable, env)
-    raise PluginError("env has no snapshot and restore", where=type(env).__name__)
+    raise PluginError("env has no snapshot and restore", where=env_name(env, can_branch))
 
 
 def _check_specs(env: VecEnv) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -76,6 +77,22 @@ def test_what_took_the_name_meanwhile_is_kept(tmp_path: Path, kind: str):
         build()
     assert out.read_text() == "old" if kind == "file" else out.is_dir()
     assert os.listdir(tmp_path) == ["data"]
+
+
+def test_a_disk_without_room_is_one_typed_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def mkdir(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    def build() -> None:
+        with built_beside(tmp_path / "data"):
+            pytest.fail("nothing can be built")
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with pytest.raises(DataError, match=r"data: cannot be written: No space left"):
+        build()
+    assert not os.listdir(tmp_path)
 
 
 def test_an_error_leaves_nothing(tmp_path: Path):

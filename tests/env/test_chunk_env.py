@@ -1,5 +1,7 @@
 """Hand-worked chunks on an env that counts: its observation is the number of steps taken."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -263,3 +265,13 @@ def test_an_error_names_the_env_and_no_wrapper_of_ours(wrap):
     env = wrap(Careless(obs=torch.float64), torch.device("cpu"))
     with pytest.raises(PluginError, match=r"env Careless: reset\(\) does not fit obs_spec"):
         ChunkEnv(env, obs_horizon=1, exec_horizon=2, gamma=GAMMA).reset(0)
+
+
+def test_what_an_env_lacks_is_said_of_the_env_and_what_a_wrapper_lacks_of_the_wrapper(cart):
+    def snapshot(env: Any) -> None:
+        ChunkEnv(env, obs_horizon=1, exec_horizon=2, gamma=GAMMA).snapshot()
+
+    with pytest.raises(PluginError, match="env Counter: env has no snapshot and restore"):
+        snapshot(MovedEnv(Counter([5]), torch.device("cpu")))
+    with pytest.raises(PluginError, match="env RecordedEnv: env has no snapshot and restore"):
+        snapshot(RecordedEnv(cart.env(2, steps=50)))

@@ -22,8 +22,17 @@ _WAIT = b"\nrobo-rl: interrupted; the current step is finished and saved, once m
 
 Handler = Callable[[int, FrameType | None], Any]
 
-_ending = threading.Event()
-"""Whether a signal is ending the process; another SIGHUP then must not cut the clean-up short."""
+
+class _Ending:
+    """Whether a signal is ending the process; another SIGHUP then must not cut the clean-up short.
+
+    A plain attribute, because signal handlers interrupt each other and so must not take a lock.
+    """
+
+    begun = False
+
+
+_ending = _Ending()
 
 
 class Interrupted(KeyboardInterrupt):
@@ -73,7 +82,7 @@ class SafePoint:
             later = self._asked()
             number = number or later
         if number:
-            _ending.set()
+            _ending.begun = True
             raise Interrupted(number, kept)
 
     def end(self) -> None:
@@ -83,7 +92,7 @@ class SafePoint:
             Interrupted: A signal has arrived.
         """
         if self._number:
-            _ending.set()
+            _ending.begun = True
             raise Interrupted(self._number, self._kept)
 
     def _asked(self) -> int:
@@ -99,7 +108,7 @@ class SafePoint:
         if self._number and number == signal.SIGHUP:
             return  # a closed terminal sends it twice: from the shell, and from the kernel
         if self._number:
-            _ending.set()
+            _ending.begun = True
             raise Interrupted(number)
         self._number = number
         with contextlib.suppress(OSError):
@@ -123,12 +132,12 @@ def between_updates() -> Generator[SafePoint]:
 @contextmanager
 def raising_interrupted() -> Generator[None]:
     """Raise ``Interrupted`` on any of the signals, so that open resources are closed."""
-    _ending.clear()
+    _ending.begun = False
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
-        if not (_ending.is_set() and number == signal.SIGHUP):  # see ``SafePoint.on_signal``
-            _ending.set()
+        if not (_ending.begun and number == signal.SIGHUP):  # see ``SafePoint.on_signal``
+            _ending.begun = True
             raise Interrupted(number)
 
     with signal_handler(end):

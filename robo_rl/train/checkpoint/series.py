@@ -81,11 +81,15 @@ class CheckpointSeries:
         return path
 
     @contextlib.contextmanager
-    def loading(self) -> Generator[None]:
+    def loading(self, *, runs_env: bool = False) -> Generator[None]:
         """Convert the errors of a state that the code inside the context cannot load.
 
         Errors of a device, and those that the code of a plugin raises itself, stay what they are:
         the line that raised is then known, and the checkpoint may be whole.
+
+        Args:
+            runs_env: Whether the code runs an env too. A RuntimeError or ValueError may then be
+                that of a simulator, and stays what it is.
 
         Raises:
             CheckpointError: Other code made the checkpoint.
@@ -95,6 +99,8 @@ class CheckpointSeries:
         except (RoboRlError, torch.OutOfMemoryError):
             raise
         except (RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
+            if runs_env and isinstance(error, (RuntimeError, ValueError)):
+                raise
             if _DEVICE_ERROR in str(error) or is_raised_in(error, plugin_packages()):
                 raise
             raise CheckpointError(

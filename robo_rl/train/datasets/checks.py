@@ -60,11 +60,15 @@ def check_outcomes_differ(store: ZarrStore, *parts: WindowDataset) -> None:
         )
 
 
-def check_rewards_recorded(store: ZarrStore) -> None:
+def check_rewards_recorded(store: ZarrStore, *, needed: bool = False) -> None:
     """Check that data whose rewards are mixed with an env's have rewards; warn of learnt ones.
 
     A constant other than 0, such as the price of a step, is a reward. Recordings without rewards
     hold zeros.
+
+    Args:
+        store: Dataset.
+        needed: Whether settings of the algorithm need the data, so that nothing can replace them.
 
     Raises:
         DataError: All rewards are 0.
@@ -76,8 +80,7 @@ def check_rewards_recorded(store: ZarrStore) -> None:
             where=store.path,
             expected="the rewards of the env, at least one of them not 0",
             found=f"0 in all of {len(rew)} rows",
-            hint="give it rewards by the stages 'success' and 'label', or leave the data out:"
-            " algo.replay.demo_fraction=0",
+            hint=f"give it rewards by the stages 'success' and 'label'{_or_without(needed)}",
         )
     if LABEL in store.schema.meta:
         warnings.warn(
@@ -87,6 +90,10 @@ def check_rewards_recorded(store: ZarrStore) -> None:
             Notice,
             stacklevel=2,
         )
+
+
+def _or_without(needed: bool) -> str:
+    return "" if needed else ", or leave the data out: algo.replay.demo_fraction=0"
 
 
 def warn_limit_violations(store: ZarrStore) -> LimitViolations:

@@ -39,7 +39,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
         return
     store, sizes = context.dataset(), (policy.obs_horizon, policy.horizon)
     check_policy_specs(store, policy)
-    check_rewards_recorded(store)
+    check_rewards_recorded(store, needed=bool(algo.needs_demonstrations))
     for among in _parts(store):
         data = WindowDataset(store, *sizes, among=among, device=policy.device)
         algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))

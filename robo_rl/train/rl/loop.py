@@ -302,10 +302,11 @@ class Loop(Stateful):
             self.log.truncate_after(self.algo.updates)
 
     def _load(self, state: dict[str, Any]) -> None:
-        """Load a checkpoint; errors of the envs, which restart or go on, are none of its fit."""
+        """Load a checkpoint; a fault of the envs, which restart or go on, is none of its fit."""
         with self.series.loading():
             self.load_states_of([name for name in self.state_parts if name != "collector"], state)
-        self.load_states_of(["collector"], state)
+        with self.series.loading(runs_env=True):
+            self.load_states_of(["collector"], state)
         self._loaded()
 
     @property

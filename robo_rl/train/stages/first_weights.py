@@ -141,7 +141,10 @@ class PolicyWeights(FirstWeights):
             )
         kept = {key: policy.normalizer.affine(key) for key in policy.normalizer.modes}
         affines = {key: copy.deepcopy(kept.get(key, own.affine(key))) for key in own.modes}
-        return Normalizer(affines, own.data_digest, policy.normalizer.relative_to)
+        made = Normalizer(affines, own.data_digest, policy.normalizer.relative_to)
+        if all(key in kept for key in own.modes):
+            made.running_rows = policy.normalizer.running_rows
+        return made
 
     def load_into(self, policy: DenoisingPolicy) -> None:
         """See ``FirstWeights``."""

@@ -106,6 +106,8 @@ def test_recordings_without_rewards_do_not_go_beside_those_of_an_env(tmp_path: P
     store = stored(tmp_path / "data.zarr", unpaid)
     with pytest.raises(DataError, match=r"holds no reward.*0 in all of \d+ rows.*demo_fraction=0"):
         check_rewards_recorded(store)
+    with pytest.raises(DataError, match=r"by the stages 'success' and 'label'$"):
+        check_rewards_recorded(store, needed=True)  # settings that need the data refuse a 0
 
 
 @pytest.mark.parametrize("rew", [-1.0, None], ids=["the price of a step", "several"])

@@ -57,6 +57,20 @@ def test_it_has_the_weights_and_if_asked_the_statistics(runner: Runner, made: Pa
         assert not torch.equal(getattr(own.normalizer.affine("act"), name), theirs)
 
 
+def test_kept_statistics_count_for_the_rows_that_moved_them(
+    runner: Runner, made: Path, tmp_path: Path
+):
+    """Else the next rollouts would replace the statistics of a million rows."""
+    moved = load_policy(made / "01-bc" / "policy")
+    moved.normalizer.running_rows = 1e6
+    save_policy(tmp_path / "moved", moved)
+    for kept, rows in ((True, 1e6), (False, 0.0)):
+        folder = tmp_path / str(kept)
+        folder.mkdir()
+        bc = {"pretrained": str(tmp_path / "moved"), "pretrained_statistics": kept}
+        assert cloned(runner, made, folder, **bc).normalizer.running_rows == rows
+
+
 def test_statistics_of_another_width_are_refused_before_demonstrations(made: Path, tmp_path: Path):
     policy, stage = load_policy(made / "01-bc" / "policy"), CloneBehaviour
     theirs = stage.Config(pretrained=str(PROCESSORS / "pi0"), pretrained_statistics=True)

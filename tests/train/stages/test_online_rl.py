@@ -17,7 +17,7 @@ from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
 from robo_rl.algo.advantages.gae import ReturnScale
 from robo_rl.config.models import ConfigTree, validate
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import CheckpointError, ConfigError
 from robo_rl.data.normalize import Normalizer
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.train.checkpoint.policies import load_policy
@@ -281,9 +281,20 @@ def test_simulated_rows_are_weighed_beside_those_of_the_dataset(tmp_path: Path):
     assert all(0.0 < row["rew/reach"] < 1.0 for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("fault", "raised"),
+    [
+        (RuntimeError("the simulator is gone"), (RuntimeError, "the simulator is gone")),
+        (KeyError("changes"), (CheckpointError, "does not fit the code of today.*changes")),
+    ],
+)
 def test_an_env_that_fails_as_it_is_restored_is_not_taken_for_an_unfit_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Exception,
+    raised: tuple[type[Exception], str],
 ):
+    """A snapshot of other parts is one line still: older code made it."""
     stages = {"scratch": {}, "online": {**STAGES["online"], "updates": 1}}
     experiment = validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
     with closing(experiment.make_env(1)) as env:
@@ -296,8 +307,9 @@ def test_an_env_that_fails_as_it_is_restored_is_not_taken_for_an_unfit_checkpoin
     train()
 
     def restore(self: Any, snapshot: Any) -> None:
-        raise RuntimeError("the simulator is gone")
+        raise fault
 
     monkeypatch.setattr(SimEnv, "restore", restore)
-    with pytest.raises(RuntimeError, match="the simulator is gone"):
+    kind, says = raised
+    with pytest.raises(kind, match=says):
         train()

@@ -21,7 +21,7 @@ from types import FrameType
 import torch
 
 from robo_rl.config.models import compose, validate
-from robo_rl.core.errors import DeviceError, LostProcessError, ParallelError
+from robo_rl.core.errors import DeviceError, LostProcessError, ParallelError, RoboRlError
 from robo_rl.distributed.process_group import LAUNCHER, STORE, launched_rank_info
 from robo_rl.train.checkpoint.interrupt import Interrupted, signal_handler
 from robo_rl.train.pipeline.experiment import Experiment, Launch, run_until
@@ -191,10 +191,11 @@ def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
         raise ParallelError(f"{name} was ended by signal {-end}", hint=_RESUMES)
     if rank == 0:
         raise SystemExit(end)  # the first process has reported it
-    lines = said.splitlines() or ["nothing was said"]
-    if not lines[-1].startswith(_OURS):
-        sys.stderr.write(said)  # a traceback
-    raise ParallelError(f"{name}: {lines[-1].removeprefix(_OURS)}")
+    last = (said.splitlines() or ["nothing was said"])[-1]
+    if not last.startswith(_OURS):
+        sys.stderr.write(said)  # a traceback, or noise behind our line
+    cause = _cause([said]) if end == RoboRlError.status else None
+    raise ParallelError(f"{name}: {cause or last.removeprefix(_OURS)}")
 
 
 def _cause(logs: Sequence[str]) -> str | None:

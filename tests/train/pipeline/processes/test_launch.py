@@ -56,6 +56,13 @@ def test_the_cause_is_what_robo_rl_says_and_no_noise_behind_it(tmp_path: Path):
         _explain({0: 4, 1: 4, 2: 4}, 3, tmp_path)
 
 
+def test_the_cause_of_one_process_is_what_it_says_and_else_the_end_of_its_traceback(tmp_path: Path):
+    (tmp_path / "1.log").write_text("robo-rl: the cause\nrobo-rl: warning: few envs\nnoise\n")
+    for end, cause in ((2, "the cause"), (1, "noise")):
+        with pytest.raises(ParallelError, match=f"process 1 of 2: {cause}$"):
+            _explain({0: 4, 1: end}, 2, tmp_path)
+
+
 def test_an_ignored_repeat_does_not_change_the_signal_of_the_end():
     relay = _Relay([])
     relay.on_signal(signal.SIGTERM, None)
