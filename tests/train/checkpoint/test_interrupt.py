@@ -26,7 +26,7 @@ RARELY = {"checkpoint_every": 1000}
 CHANGES: dict[str, Any] = {
     "collect": {"episodes": 16, "num_envs": 2},
     "bc": {**STAGES["bc"], **RARELY, "steps": 160},
-    "online": {**STAGES["online"], **RARELY, "updates": 5},
+    "online": {**STAGES["online"], **RARELY, "updates": 25},
     "distill": {**STAGES["distill"], "rounds": 2, "steps": 130},
 }
 
