@@ -193,13 +193,15 @@ class CellRecord(ConfigModel):
     def matches_cell(self, cell: Cell) -> bool:
         """Return whether the record has the settings of a cell, and curves of the same stage.
 
-        Options that are newer than the record and not set in the suite are ignored. The order of
-        the stages must be equal.
+        Options that are newer than the record and not set in the suite are ignored, unless pilots
+        chose the cell's setting after the record was made. The order of the stages must be equal.
         """
         if self.stage and self.stage != cell.stage:
             return False
         if self.digest == cell.digest:
             return True
+        if cell.pilot is not None and self.pilot is None:
+            return False
         now = cell.settings
         same_order = list(self.config.get("stages", ())) == list(now.get("stages", ()))
         return same_order and settings_agree(self.config, now, cell.explicit_settings)

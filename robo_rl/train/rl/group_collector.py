@@ -22,8 +22,8 @@ class GroupCollector(Collector):
     """A ``Collector`` whose rollouts hold one episode per env.
 
     Envs i·G … i·G+G−1 share a start state. A rollout lasts until its last episode has ended. Envs
-    with a finished episode are still stepped. Their decisions are not valid and count only in
-    ``env_steps``.
+    with a finished episode rest if they are ``Restable``, and else are stepped. Their decisions are
+    not valid, and their steps do not count in ``env_steps``.
 
     Args:
         env: The env to step.
@@ -62,9 +62,7 @@ class GroupCollector(Collector):
         limit = math.ceil(self.env.max_episode_steps / self.env.exec_horizon)
         rollout, stats = super().collect(policy, limit)
         self.cohorts.start_block[:] = self.cohorts.block + 1  # no episode is running
-        idle = self._idle.pop()
-        self.env_steps += int(idle["steps"])
-        stats["invalid_decisions"] -= idle["decisions"]
+        stats["invalid_decisions"] -= self._idle.pop()["decisions"]
         return rollout, stats
 
     def _next_seed(self) -> int:
@@ -82,8 +80,9 @@ class GroupCollector(Collector):
         unreliable.
         """
         alive = self._alive
-        self._idle.add({"decisions": (~alive).sum(), "steps": (step.num_exec * ~alive).sum()})
+        self._idle.add({"decisions": (~alive).sum()})
         self._alive = alive & ~(step.terminated | step.truncated)
+        self.env.rest(~self._alive)
         return step._replace(
             rew=torch.where(alive, step.rew, 0.0),
             rew_sum=torch.where(alive, step.rew_sum, 0.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from small_suites import kept
 from robo_rl.bench.results.cell_record import settings_agree
 from robo_rl.bench.results.collect import make_cell_record
 from robo_rl.bench.results.run_conditions import RunConditions
+from robo_rl.bench.suite.pilots import PilotOrigin
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey
 from robo_rl.bench.suite.suite_file import load_plan
@@ -33,6 +35,17 @@ def test_an_option_that_came_later_does_not_make_old_results_stale(cell: Cell):
     assert kept("near", "default", 0, config=then).matches_cell(cell)
     del then["stages"]["online"]["updates"]  # which the suite sets
     assert not kept("near", "default", 0, config=then).matches_cell(cell)
+
+
+def test_a_cell_of_before_the_pilots_is_theirs_only_with_the_same_digest(cell: Cell):
+    """All methods of a suite with pilots run under the same defaults."""
+    then = cell.settings
+    del then["stages"]["online"]["exploration"]
+    chosen = PilotOrigin(pilot="default@0", of=2, digest="ab")
+    piloted = replace(cell, pilot=chosen)
+    assert not kept("near", "default", 0, config=then).matches_cell(piloted)
+    assert kept("near", "default", 0, config=then, pilot=chosen).matches_cell(piloted)
+    assert kept("near", "default", 0, digest=cell.digest).matches_cell(piloted)
 
 
 def test_stages_in_another_order_do(cell: Cell):

@@ -103,15 +103,19 @@ def test_parts_of_the_reward_are_of_the_block_alone():
     made = collector(env)
     rollout, stats = made.collect(policy, 1)
     env.close()
-    assert made.env_steps > int(rollout.num_exec.sum())
+    over = (rollout.terminated | rollout.truncated).cumsum(0).bool()
+    assert bool(over[:-1].any())
     assert stats["rew/success"] == stats["rew_per_step"] > 0.0
 
 
-def test_what_is_simulated_is_counted_and_the_block_ends_with_its_last_episode(reach):
+def test_envs_that_wait_take_no_steps_and_the_block_ends_with_its_last_episode(reach):
     policy, env = reach
-    made = collector(env)
+    made, rested = collector(env), []
+    env.rest = lambda envs: rested.append(envs.clone())
     rollout, _ = made.collect(policy, 1)
-    assert int(rollout.num_exec.sum()) <= made.env_steps <= ENVS * 4 * len(rollout.rew)
+    assert made.env_steps == int(rollout.num_exec.sum())
+    over = (rollout.terminated | rollout.truncated).cumsum(0).bool()
+    assert torch.equal(torch.stack(rested), over)
     assert bool((rollout.terminated | rollout.truncated)[-1].any())
     outcomes = made.cohorts.finish_block()
     assert len(outcomes.success) == ENVS
