@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     )
     from robo_rl.core.rotations import (
         matrix_to_rotvec,
+        nearest_rotvec,
         quat_conj,
         quat_mul,
         quat_to_matrix,
@@ -330,6 +331,7 @@ __all__ = [
     "load_policy",
     "make_generator",
     "matrix_to_rotvec",
+    "nearest_rotvec",
     "quat_conj",
     "quat_mul",
     "quat_to_matrix",
@@ -371,9 +373,9 @@ MODULES: dict[str, tuple[str, ...]] = {
         "derive", "seeded_initialization", "make_generator",
     ),
     "robo_rl.core.rotations": (
-        "matrix_to_rotvec", "quat_conj", "quat_mul", "quat_to_matrix", "quat_to_rot6d",
-        "quat_to_rotvec", "quat_to_yaw", "rotvec_to_quat", "turn_between", "turn_rotvec",
-        "yaw_to_quat",
+        "matrix_to_rotvec", "nearest_rotvec", "quat_conj", "quat_mul", "quat_to_matrix",
+        "quat_to_rot6d", "quat_to_rotvec", "quat_to_yaw", "rotvec_to_quat", "turn_between",
+        "turn_rotvec", "yaw_to_quat",
     ),
     "robo_rl.core.stateful": (
         "Stateful", "Trainable",

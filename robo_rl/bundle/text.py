@@ -16,7 +16,7 @@ from robo_rl.bundle.manifest import Contract
 from robo_rl.config.component import Component, component
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.core.errors import BundleError, ConfigError
-from robo_rl.language.base import TextEncoder, assets_of
+from robo_rl.language.base import TextEncoder, assets_of, name_files
 
 
 class BundleFiles(NamedTuple):
@@ -59,18 +59,23 @@ class _Reader(ConfigModel):
 def portable(settings: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], dict[str, Path]]:
     """Return an encoder's settings for a contract, and the files that they need by plain name.
 
-    Files have the names that the encoder gives them in ``assets``. A field that names files becomes
-    the name of its one file, or ``.`` for a folder of several.
+    Files have the names that the encoder gives them in ``assets``, installed ones included. A field
+    that names files becomes the name of its one file, or ``.`` for a folder of several.
 
     Raises:
         ConfigError: There is no such encoder, its settings are wrong, or two of its fields name a
             file of one name.
+        DeviceError: An extra with the files is not installed.
     """
     if not settings:
         return {}, {}
+    encoder = validate({"text_encoder": dict(settings)}, _Reader).text_encoder
+    whole = name_files(encoder.cls, encoder.cfg)
     said, files = dict(settings), dict[str, Path]()
-    for field, names in _named(settings):
-        place = Path(str(settings[field]))
+    fields = assets_of(encoder.cls)
+    said |= {field: str(value) for field in fields if (value := getattr(whole, field))}
+    for field, names in _named(said):
+        place = Path(str(said[field]))
         found = {name: place / name if place.is_dir() else place for name in names}
         if twice := found.keys() & files.keys():
             problem = "two fields of the text encoder name a file of one name"

@@ -73,6 +73,24 @@ def turn_rotvec(rotvec: ArrayT, turn: ArrayT) -> ArrayT:
     return quat_to_rotvec(quat_mul(rotvec_to_quat(turn), rotvec_to_quat(rotvec)))
 
 
+def nearest_rotvec(rotvec: ArrayT, to: ArrayT) -> ArrayT:
+    """Return the rotation vector (…, 3) of the same rotation that is nearest to another (…, 3).
+
+    Every rotation has a second vector, of a length of 2π less the first, the other way. With the
+    nearest one, a target that turns on beyond π changes a little, and not by a whole turn.
+
+    Args:
+        rotvec: Rotation vectors (…, 3) of length at most π.
+        to: Rotation vectors (…, 3) of length at most 2π.
+    """
+    lib, short, other = _library(rotvec), _any(rotvec), _any(to)
+    angle = _norm(short)
+    turns = angle > _TINY
+    long = short * (1.0 - 2.0 * np.pi / lib.where(turns, angle, 1.0))
+    nearer = turns & (_norm(long - other) < _norm(short - other))
+    return lib.where(nearer, long, short)
+
+
 def turn_between(before: ArrayT, after: ArrayT) -> ArrayT:
     """Return the turn (…, 3) for which ``turn_rotvec(before, turn)`` is ``after`` (…, 3)."""
     return quat_to_rotvec(quat_mul(rotvec_to_quat(after), quat_conj(rotvec_to_quat(before))))

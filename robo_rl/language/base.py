@@ -23,7 +23,8 @@ class TextEncoder(Protocol):
     """Encodes sentences. Construct it with its own ``Config`` model.
 
     An encoder that reads files names them in ``assets``, so that they travel in a bundle: field of
-    its settings → names of the files, if the field names a folder.
+    its settings → names of the files, if the field names a folder. If an empty field stands for
+    installed files, ``name_files`` returns the settings with their place.
     """
 
     spec: TensorSpec
@@ -40,6 +41,16 @@ class TextEncoder(Protocol):
 def assets_of(encoder: type[TextEncoder]) -> Mapping[str, tuple[str, ...]]:
     """Return ``assets`` of an encoder; empty if it reads no files."""
     return getattr(encoder, "assets", {})
+
+
+def name_files(encoder: type[TextEncoder], cfg: Any) -> Any:
+    """Return an encoder's settings in which every field of ``assets`` that has files names them.
+
+    Raises:
+        DeviceError: The installed files are missing.
+    """
+    named = getattr(encoder, "name_files", None)
+    return cfg if named is None else named(cfg)
 
 
 def text_spec(length: int, vocabulary: int) -> TensorSpec:

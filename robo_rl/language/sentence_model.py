@@ -58,6 +58,15 @@ class SentenceModel:
         sources = tuple(str(folder / name) for name in (CONFIG, WEIGHTS, TOKENIZER))
         return Fingerprint(sources, versions_of(["tokenizers", "transformers"]))
 
+    @staticmethod
+    def name_files(cfg: Config) -> Config:
+        """Return the settings with the folder of the weights, also if it is the extra's.
+
+        Raises:
+            DeviceError: The extra ``language`` is not installed.
+        """
+        return cfg.model_copy(update={"folder": str(_folder(cfg))})
+
     def __init__(self, cfg: Config) -> None:
         folder = _folder(cfg)
         self.tokenizer, self.model = read_tokenizer(folder, WHERE), _read_model(folder)

@@ -70,13 +70,13 @@ class AdaptiveLr(Stateful):
         """Set the rate at which a step that exceeded its target by ``excess`` would meet it.
 
         The distance of a step is proportional to rate^``power``. The rate changes by a factor of 10
-        at most. With an excess of 0, where nothing moved, it stays.
+        at most. Without an excess above 0, where nothing moved up to rounding, it stays.
 
         Returns:
             Whether the rate changed.
         """
         before = self.optimizer.lr
-        if excess != 0.0:
+        if not excess <= 0.0:  # NaN lowers the rate
             self.set(before * min(max(_law(excess, power), 0.1), 10.0))
         return self.optimizer.lr != before
 

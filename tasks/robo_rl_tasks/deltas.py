@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from robo_rl import turn_between, turn_rotvec
+from robo_rl import nearest_rotvec, turn_between, turn_rotvec
 from robo_rl_tasks.device_copies import DeviceCopies
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class HandDeltas:
         """Return the pose (B, 6) after a change (B, 6), within the limits of its axes."""
         import torch
 
-        turned = turn_rotvec(last[:, 3:], change[:, 3:])
+        turned = nearest_rotvec(turn_rotvec(last[:, 3:], change[:, 3:]), last[:, 3:])
         moved = torch.cat([last[:, :3] + change[:, :3], turned], dim=-1)
         return self._limits.clamp(moved)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from small_bundles import make_bundle
 from small_flights import ROBOT
 from small_text import SENTENCES, tiny_tokenizer, write_sentence_model
@@ -13,6 +14,7 @@ from small_text import SENTENCES, tiny_tokenizer, write_sentence_model
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.text import BundleFiles, portable, text_encoder_of
 from robo_rl.core.errors import BundleError
+from robo_rl.language import sentence_model
 from robo_rl.language.sentence_model import SentenceModel
 
 MODEL = ["config.json", "model.safetensors", "tokenizer.json"]
@@ -39,6 +41,24 @@ def test_a_sentence_model_travels_and_says_the_same(tmp_path: Path):
     found = bundle.text_encoder()
     assert found is not None
     assert np.array_equal(found.encode(SENTENCES), own.encode(SENTENCES))
+
+
+def test_the_installed_sentence_model_travels_too(tmp_path: Path, monkeypatch):
+    """A robot that has another release of it hears the same numbers."""
+    first, other = tmp_path / "first", tmp_path / "other"
+    for seed, folder in enumerate((first, other)):
+        folder.mkdir()
+        torch.manual_seed(seed)
+        write_sentence_model(folder)
+    monkeypatch.setattr(sentence_model, "_installed", lambda: first)
+    own = SentenceModel(SentenceModel.Config()).encode(SENTENCES)
+    bundle = with_encoder(tmp_path, name="sentence")
+    assert set(MODEL) < set(bundle.manifest.files)
+    monkeypatch.setattr(sentence_model, "_installed", lambda: other)
+    found = bundle.text_encoder()
+    assert found is not None
+    assert np.array_equal(found.encode(SENTENCES), own)
+    assert not np.array_equal(SentenceModel(SentenceModel.Config()).encode(SENTENCES), own)
 
 
 def test_a_tokenizer_of_any_name_travels_under_its_usual_one(tmp_path: Path):

@@ -113,3 +113,13 @@ def test_a_turn_is_about_fixed_axes_and_is_found_again(kind):
     matrix = rotations.quat_to_matrix(rotations.rotvec_to_quat(both))[0]
     check(matrix, [[0, 1, 0], [0, 0, -1], [-1, 0, 0]])
     check(rotations.turn_between(first, both), then)
+
+
+def test_small_turns_are_small_changes_beyond_half_a_turn(kind):
+    start, turn = kind(np.array([[3.09, 0, 0]])), kind(np.array([[0.07, 0, 0]]))
+    for sign in (1.0, -1.0):
+        turned = rotations.turn_rotvec(sign * start, sign * turn)
+        check(turned, [[sign * (3.16 - 2 * math.pi), 0, 0]])
+        check(rotations.nearest_rotvec(turned, sign * start), [[sign * 3.16, 0, 0]])
+    check(rotations.nearest_rotvec(turn, start), turn)
+    check(rotations.nearest_rotvec(0 * turn, start), [[0, 0, 0]])

@@ -42,6 +42,16 @@ def test_a_distance_that_is_linear_in_the_rate_takes_the_whole_excess():
     assert moving.optimizer.lr == pytest.approx(5e-4 / 8)
 
 
+@pytest.mark.parametrize(
+    ("excess", "factor"), [(4.0, 0.5), (0.25, 2.0), (0.0, 1.0), (-1e-7, 1.0), (float("nan"), 0.1)]
+)
+def test_a_probed_rate_is_the_one_that_would_meet_the_target(excess, factor):
+    """A distance that rounding makes negative tells nothing."""
+    probed = rate(2e-4)
+    assert probed.rescale(excess) is (factor != 1.0)
+    assert probed.optimizer.lr == pytest.approx(2e-4 * factor)
+
+
 def test_it_cannot_fall_below_its_bound():
     moving = rate(1e-5)
     assert not moving.back_off(4.0)

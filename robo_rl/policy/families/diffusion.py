@@ -18,6 +18,7 @@ from robo_rl.config.component import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl.nets.embedding import Embedding
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
+from robo_rl.policy.config import PolicyConfig
 from robo_rl.policy.families.matching import MatchingPolicy
 from robo_rl.policy.kernels.base import randn
 from robo_rl.policy.kernels.gaussian import GaussianKernel
@@ -215,6 +216,20 @@ class DiffusionPolicy(MatchingPolicy):
         chain = draw_chain(sampler, self._predictor(features, sampler), start, generator)
         return self.to_env(obs, chain.act)
 
+    @classmethod
+    def check_exploration(cls, cfg: PolicyConfig, exploring: PolicyConfig) -> None:
+        """See ``DenoisingPolicy``: evaluation shares the schedule and the clip of exploration."""
+        was, now = (_schedule(each) for each in (cfg, exploring))
+        for field in was.keys() & now.keys():
+            if was[field] != now[field]:
+                raise ConfigError(
+                    "the exploring sampler would change the evaluated policy",
+                    where=f"exploration.sampler, {field}",
+                    expected=f"{was[field]:g} as the policy's '{cfg.sampler.name}'",
+                    found=f"{now[field]:g} of '{exploring.sampler.name}'",
+                    hint="set it in exploration.sampler, or clone with the other sampler",
+                )
+
     @property
     def _ddim(self) -> Ddim:
         sampler = self.sampler
@@ -246,3 +261,11 @@ class DiffusionPolicy(MatchingPolicy):
     def _alpha_bar_at(self, t: Tensor) -> Tensor:
         length = self._ddim.cfg.train_steps
         return cosine_alpha_bar(length).to(t)[((1.0 - t) * length - 1.0).round().long()]
+
+
+def _schedule(cfg: PolicyConfig) -> dict[str, float]:
+    """Return what evaluation takes from the exploring sampler."""
+    sampler = cfg.sampler.build(cfg.num_steps)
+    if not isinstance(sampler, Ddim):
+        return {}
+    return {"clip": sampler.cfg.clip, "train_steps": sampler.cfg.train_steps}

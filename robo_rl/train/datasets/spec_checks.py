@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from robo_rl.api.env import VecEnv
-from robo_rl.core.errors import DataError, Notice
+from robo_rl.core.errors import DataError, Notice, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.pipeline.world_digest import describe_changes, world_of
@@ -63,6 +63,25 @@ def check_same_specs(
     theirs = {name: spec for name, spec in obs_spec.items.items() if name in ours}
     hint = f"{_HINT}; {hint}" if hint else _HINT
     demand_same_arrays(where, ours, {**theirs, "act": act_spec}, "the env has", hint)
+
+
+def demand_items_read(where: Path, reader: str, read: ObsSpec, ours: ObsSpec) -> None:
+    """Check that an env has the observations that a policy reads.
+
+    Args:
+        where: Path of the policy, for the error.
+        reader: What it is, for the error: 'teacher'.
+        read: Observations that it reads.
+        ours: Observations of the env.
+
+    Raises:
+        SpecError: One is missing or differs.
+    """
+    for name, spec in read.items.items():
+        if ours.items.get(name) != spec:
+            problem = f"the {reader} reads an item '{name}' that the env does not have so"
+            found = ours.items.get(name, "none")
+            raise SpecError(problem, where=where, expected=spec, found=found, hint=_HINT)
 
 
 def demand_same_arrays(

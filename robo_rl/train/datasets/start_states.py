@@ -25,19 +25,20 @@ def observations_and_starts(
 ) -> tuple[ObsSpec, dict[str, Tensor]]:
     """Return the env's observations, and start states (N, …) by name if the statistics need any.
 
-    Without ``policy.sees`` a dataset has all observations of the env, and no env is built.
+    A dataset may have further observations, such as sensors of a recorded robot.
 
     Args:
         context: Context of the stage.
         store: Dataset; observations of the env may be missing.
         number: Number of start states that widen the statistics; 0 for none.
     """
-    if not number and not context.experiment.policy.cfg.sees:
-        return store.obs_spec, {}
     with closing(context.experiment.make_env(number or 1)) as env:
         obs_spec = env.obs_spec
         if number:
             return obs_spec, env.reset(derive("starts", context.seed))
+    if not context.experiment.policy.cfg.sees:
+        kept = {name: spec for name, spec in store.obs_spec.items.items() if name in obs_spec.items}
+        return ObsSpec(items=kept), {}
     if set(obs_spec.vector_names) <= store.obs_spec.items.keys():
         return obs_spec, {}
     with closing(context.experiment.make_env(START_STATES)) as env:

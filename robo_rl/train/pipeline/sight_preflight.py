@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
-    """Build the policy once with the specs of its env: for images, pretrained statistics or tokens.
+    """Build the policy once with the specs of its env, if its settings depend on them.
+
+    These are images, relative actions, pretrained statistics and tokens.
 
     Args:
         experiment: The experiment.
@@ -35,7 +37,7 @@ def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
         return
     seeing = policy.cfg.sees or policy.cfg.encoder.cls.reads_images or _has_cameras(experiment)
     pretrained = any(getattr(each.cfg, "pretrained_statistics", False) for each in stages)
-    if not (seeing or pretrained or policy.cls.depends_on_actions):
+    if not (seeing or pretrained or policy.cfg.relative_to or policy.cls.depends_on_actions):
         return
     with closing(experiment.make_env(1)) as env, torch.random.fork_rng(devices=[]):
         relative = policy.cfg.relative_to

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from contextlib import closing
 from typing import Any, ClassVar
 
 import torch
@@ -121,7 +122,11 @@ class Loop(Stateful):
             MetricsLogger(context.directory / "metrics.jsonl") if self.is_main_process else None
         )
         self.stopping, self.ended_with = StoppingRule(cfg), "last"
-        self._resume(state)
+        try:
+            self._resume(state)
+        except BaseException:
+            self.collector.close()
+            raise
 
     def _split(self, kept: int | None) -> ShardPlan:
         groups = self.algo.group_size > 1
@@ -159,6 +164,11 @@ class Loop(Stateful):
         Raises:
             Interrupted: A signal arrived; all finished updates are saved.
         """
+        with closing(self.collector):
+            self._update_to_the_end()
+        self._finish()
+
+    def _update_to_the_end(self) -> None:
         shown = Progress(self.cfg.updates, "fine-tune", "updates", console=self.console)
         with shown as progress, between_updates() as pause:
             progress.update(*self._progress())
@@ -173,8 +183,6 @@ class Loop(Stateful):
                 progress.update(*self._progress(), **shown)
                 due = self.algo.updates % self.cfg.checkpoint_every == 0 or self._ends
                 pause.checkpoint(self._save, due=due, kept=f"{self.algo.updates:,} updates")
-        self.collector.close()
-        self._finish()
 
     def _finish(self) -> None:
         """Go to the policy that training ends with."""

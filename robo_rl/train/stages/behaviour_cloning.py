@@ -16,6 +16,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.images.image_augmentation import ImageAugmentation
 from robo_rl.data.normalize import Normalizer
+from robo_rl.data.relative_actions import check_relative
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.optim.precision import PrecisionConfig, autocast
@@ -138,16 +139,17 @@ class CloneBehaviour(Stage):
 
         Raises:
             CheckpointError: The pretrained weights are missing or damaged.
+            SpecError: The policy does not read the observation that actions are relative to.
         """
         store = context.dataset()
         component = context.experiment.policy
         obs_spec, starts = observations_and_starts(context, store, self.cfg.num_reset_samples)
         read = component.cls.check_obs(component.cfg, obs_spec)  # before the data is read
+        relative_to = component.cfg.relative_to
+        check_relative(relative_to, read, store.act_spec, relative_to)
         data = self._data(context, store, read)
         outside = warn_limit_violations(store)
-        stats = stats_with_starts(
-            data, component.cfg.relative_to, starts, widen=bool(self.cfg.num_reset_samples)
-        )
+        stats = stats_with_starts(data, relative_to, starts, widen=bool(self.cfg.num_reset_samples))
         normalizer = Normalizer.from_stats(stats, self.cfg.normalization)
         policy = self._first_policy(context, obs_spec, store.act_spec, normalizer)
         trainer = SupervisedTrainer(self.cfg.optim, policy, self.cfg.steps)

@@ -10,7 +10,7 @@ from robo_rl.config.component import Component
 from robo_rl.config.models import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
-from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
+from robo_rl.train.datasets.spec_checks import check_same_specs, demand_items_read, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage, find_policy
 from robo_rl.train.stages.first_weights import demand_same_settings
@@ -52,12 +52,14 @@ class LoadPolicy(Stage):
         Raises:
             CheckpointError: The policy is missing or damaged.
             DataError: Its settings, observations or actions differ from the experiment's.
+            SpecError: It reads an observation that the env lacks.
         """
         place, made = find_policy(Path(self.cfg.path).absolute())
         policy = load_policy(place, context.device)
         demand_same_settings(place, policy, context.experiment)
         with closing(context.experiment.make_env(1)) as env:
             check_same_specs(place, policy.env_spec, policy.act_spec, env)
+            demand_items_read(place, "policy", policy.obs_spec, env.obs_spec)
         kept = save_policy(context.directory / "policy", policy)
         elsewhere = {} if made is None else world_changes(made.world, context)
         numbers = {"weights": weights_digest(policy), **elsewhere}

@@ -66,7 +66,7 @@ class FeedbackChecker:
         return any(each.judge.displaced for each in self._judged.values())
 
     def accept_place(self) -> None:
-        """Accept the next plausible readings at any place, because an operator confirms it."""
+        """Accept readings near the last ones, because an operator confirms their place."""
         for each in self._judged.values():
             each.judge.accept_place()
 

@@ -11,8 +11,8 @@ An implausible reading raises an alarm. The policy does not receive it, it never
 and the robot brakes along its last commands. After an alarm, after silence, and at the start,
 readings are accepted only after several consecutive plausible ones. They must also be near the last
 accepted position, or near the command while the robot is commanded. A constant wrong reading is
-therefore never accepted, except as the first place of all or after ``accept_place``. A measured
-position becomes a target only after several accepted readings at one place.
+therefore never accepted, except as the first place of all or as that of ``accept_place``. A
+measured position becomes a target only after several accepted readings at one place.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ class PlausibilityCheck:
             self._believed = pos
 
     def accept_place(self) -> None:
-        """Accept the next plausible readings at any place, because an operator confirms it."""
-        if self.displaced:
-            self._believed, self.displaced = None, False
+        """Accept readings near the last one, because an operator confirms its place."""
+        if self.displaced and self._last is not None:
+            self._believed, self.displaced = self._last.pos, False
 
     def _note_silence(self, silent_s: float) -> None:
         """Withdraw the acceptance of readings after a gap between two of them."""

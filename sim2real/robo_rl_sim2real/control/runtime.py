@@ -21,6 +21,7 @@ from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.policy_queries import PolicyInput, PolicyQueries
 from robo_rl_sim2real.control.teleop import Teleop, TeleopInput
+from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox, Values
 from robo_rl_sim2real.perception.observer import Frame, Observer
@@ -69,7 +70,7 @@ class Runtime:
         measured: Reads the measured positions of the commanded joints.
         now_s: Monotonic clock.
         sends: Whether commands reach the robot.
-        rivals: Returns the problem with the publishers of the readings; empty for none.
+        graph: Returns the problems of the graph.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class Runtime:
         now_s: Callable[[], float],
         *,
         sends: bool = True,
-        rivals: Callable[[], str] = lambda: "",
+        graph: Callable[[], GraphProblems] = GraphProblems,
     ) -> None:
         self.parts, self.measured, self.now_s, self.life = parts, measured, now_s, parts.lifecycle
         self.seen_s, self.topics = -np.inf, {*parts.observer.topics, *measured.topics}
-        self.sends, self.rivals = sends, rivals
+        self.sends, self.graph = sends, graph
         self._pos = parts.lifecycle.start
         self._commanding = False
         self._left: Values | None = None
@@ -272,7 +273,7 @@ class Runtime:
     @property
     def _implausible_reason(self) -> str:
         """Why the measurement is implausible; empty if it is plausible."""
-        return self.rivals() or self.parts.feedback_checker.implausible_reason
+        return self.graph().readings or self.parts.feedback_checker.implausible_reason
 
     @property
     def _commanded(self) -> Values | None:
@@ -293,6 +294,7 @@ class Runtime:
 
     def _asked(self, now_s: float, *, stalled: bool) -> SafetyInput:
         target, basis_s = self._target_and_basis(now_s)
+        graph = self.graph()
         return SafetyInput(
             target=None if target is None else self.life.blend_ramp(target, now_s),
             measured=self._pos,
@@ -303,6 +305,8 @@ class Runtime:
             stop=self.life.stopped,
             stalled=stalled,
             implausible_reason=self._implausible_reason,
+            graph_problem=graph.holding,
+            is_unheard=bool(graph.commands),
             is_standing=self.parts.feedback_checker.is_standing,
         )
 
@@ -356,6 +360,7 @@ class Runtime:
             *(None, self._pos, self.seen_s, now_s),
             stalled=stalled,
             implausible_reason=self._implausible_reason,
+            is_unheard=bool(self.graph().commands),
             is_standing=standing,
         )
         command = safety.step(silent, now_s)

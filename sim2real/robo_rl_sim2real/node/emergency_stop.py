@@ -71,7 +71,12 @@ class EmergencyStopListener:
         self._subscribe = partial(transport.subscribe, topic, MsgType.FLAG, put)
         self._shared, self._lock = shared, threading.Lock()
         self._asked_s: float | None = None
+        self._is_required = False
         self._subscribe(COMMAND)
+
+    def begin(self) -> None:
+        """Forget the publishers of before: from now on one that is found must stay."""
+        self._is_required = False
 
     @property
     def is_waiting(self) -> bool:
@@ -90,8 +95,15 @@ class EmergencyStopListener:
             if self._asked_s is None and any(end.writes and end.qos.latched for end in ends):
                 self._subscribe(LATCHED)
                 self._asked_s = self._now_s()
-        found = unreliable_publishers(ends, shared=self._shared)
+        found = unreliable_publishers(ends, shared=self._shared) or self._left(ends)
         return f"{self._topic}: {found}" if found else ""
+
+    def _left(self, ends: Iterable[Endpoint]) -> str:
+        """Return that no publisher is left of those since ``begin``; empty if one is."""
+        if any(end.writes for end in ends):
+            self._is_required = True
+            return ""
+        return "its publisher left" if self._is_required else ""
 
 
 def _name(end: Endpoint) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.core.errors import RoboRlError, SpecError
-from robo_rl_sim2real.control.commands.publishers import CommandPublishers
+from robo_rl_sim2real.control.commands.publishers import CommandPublishers, PartlySentError
 from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
@@ -34,6 +34,7 @@ _CLEAR_S = 5.0
 """Time after which a problem that does not recur is cleared."""
 _MAX_UNDELIVERED = 3
 """Consecutive periods without a sent command, after which the watchdog hears of none either."""
+_RIVALS_REMEDY = "stop the other, or command.exclusive=false; a killed one is forgotten after 10 s"
 _MAX_TEXT = 4096
 """Characters of an instruction or a request, which bounds what a wrong topic can cost."""
 
@@ -43,7 +44,8 @@ class Node:
 
     Requests arrive on a topic, from any thread and at any time; the node grants them between ticks.
     Motion begins and goes on only while each topic of readings has one publisher, the emergency
-    stop has no publisher or one that is heard, and the commands have a receiver.
+    stop has no publisher or one that is heard and stays, and the commands have a receiver and no
+    other publisher.
     The ``guard`` receives every command before it is sent. Without a live guard the robot stops
     moving.
 
@@ -85,7 +87,7 @@ class Node:
             query,
             now_s,
             sends=not dry_run,
-            rivals=lambda: self.publishers.problem,
+            graph=lambda: self.publishers.problems,
             encoder=bundle.text_encoder(),
             encode=encode,
         )
@@ -234,8 +236,18 @@ class Node:
         button = GraphCheck(
             "the emergency stop is not reliable", self._estop_listener.poll, emergency_stop.REMEDY
         )
-        receivers = GraphCheck("the commands have no receiver", find, command_receivers.REMEDY)
-        return [button] if self.dry_run else [button, receivers]
+        receivers = GraphCheck(
+            "the commands have no receiver", find, command_receivers.REMEDY, "commands"
+        )
+        alone = GraphCheck("another node publishes the commands", self._find_rivals, _RIVALS_REMEDY)
+        checks = [alone, button] if self._alone else [button]
+        accepted = GraphCheck(
+            "the controller refuses the commands",
+            command_receivers.RefusedGoals(self._out.answered).poll,
+            command_receivers.REFUSAL_REMEDY,
+            "commands",
+        )
+        return checks if self.dry_run else [*checks, receivers, accepted]
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:
@@ -283,7 +295,7 @@ class Node:
             raise RoboRlError(f"cannot {what}: no message on the emergency-stop topic")
         self._demand_readings(what)
         self.guard.check()
-        self._demand_alone(what)
+        self._estop_listener.begin()
         self.publishers.demand(what)
         if self._estop_listener.is_waiting and self.inbox.get(self._estop) is None:
             hint = "request it again in a second"
@@ -317,17 +329,15 @@ class Node:
                 hint=self.inbox.problem(topics) or None,
             )
 
-    def _demand_alone(self, what: str) -> None:
-        for outlet in self.wiring.command_topics if self._alone else ():
+    def _find_rivals(self) -> str:
+        """Return the other nodes that publish commands, beside the guard; empty for none."""
+        found = list[str]()
+        for outlet in self.wiring.command_topics:
             ends = self.transport.endpoints(outlet.topic, action=outlet.action)
-            others = [end.node for end in ends if end.writes]
+            others = [end.node or "unnamed node" for end in ends if end.writes]
             if len(others) > self.guard.writers:
-                raise RoboRlError(
-                    f"cannot {what}: another node publishes on '{outlet.topic}'",
-                    found=", ".join(sorted(others)),
-                    hint="stop the other, or command.exclusive=false; a killed one is forgotten"
-                    " after 10 s",
-                )
+                found.append(f"{outlet.topic}: published by {', '.join(sorted(others))}")
+        return "; ".join(found)
 
     def _grant(self) -> None:
         for what, problem in self.requests.process_all():
@@ -348,7 +358,8 @@ class Node:
         except Exception as again:  # the transport fails; the next tick tries again
             self.record.problem += f"; then {type(again).__name__}: {again}"
             self._undelivered += 1
-            if self._delivered is not None:  # the robot stands there, and not where braking is
+            in_part = isinstance(again, PartlySentError)  # those joints go on with their braking
+            if self._delivered is not None and not in_part:  # the robot stands there
                 self.runtime.parts.safety.limiter.restart(self._delivered)
         return output
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.transport.base import Endpoint, Transport
 
@@ -33,11 +34,13 @@ class GraphCheck(NamedTuple):
         subject: What is amiss if the condition does not hold, in a refusal.
         find: Queries the graph; returns what is amiss, with its topic, and empty for nothing.
         remedy: What to do about it.
+        about: Field of ``GraphProblems`` that holds what is amiss.
     """
 
     subject: str
     find: Callable[[], str]
     remedy: str
+    about: Literal["readings", "commands", "others"] = "others"
 
 
 class PublisherMonitor:
@@ -63,13 +66,14 @@ class PublisherMonitor:
         self._topics = {topic: kind for topic, kind in topics.items() if topic not in {*shared}}
         self._checks = (
             *checks,
-            GraphCheck("readings of several sources", self._find_rivals, REMEDY),
+            GraphCheck("readings of several sources", self._find_rivals, REMEDY, "readings"),
         )
-        self.problem = ""
+        self.problems = GraphProblems()
 
     def poll(self) -> str:
         """Query the graph; return all that is amiss, empty for nothing. Thread-safe."""
-        return "; ".join(found for _, found in self._find())
+        self._find()
+        return self.problems.text
 
     def demand(self, what: str) -> None:
         """Query the graph, and refuse a start if something is amiss. Thread-safe.
@@ -107,7 +111,11 @@ class PublisherMonitor:
         """Query the graph; return the conditions that do not hold, each with what is amiss."""
         with self._lock:
             found = [(check, why) for check in self._checks if (why := check.find())]
-            self.problem = "; ".join(why for _, why in found)
+            by_kind = {
+                kind: "; ".join(why for check, why in found if check.about == kind)
+                for kind in GraphProblems._fields
+            }
+            self.problems = GraphProblems(**by_kind)
             return found
 
     def _find_rivals(self) -> str:
@@ -122,4 +130,5 @@ class PublisherMonitor:
             try:
                 self.poll()
             except Exception as error:  # an unknown graph is a problem
-                self.problem = f"who publishes is not known: {type(error).__name__}: {error}"
+                why = f"who publishes is not known: {type(error).__name__}: {error}"
+                self.problems = GraphProblems(readings=why)

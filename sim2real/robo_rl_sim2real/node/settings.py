@@ -42,6 +42,7 @@ from robo_rl_sim2real.control.policy_queries import PolicyQueries
 from robo_rl_sim2real.control.prefix import Encode, PrefixConfig, PrefixRefresher
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
 from robo_rl_sim2real.control.teleop import Teleop
+from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType, TopicName
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
@@ -143,7 +144,7 @@ def build_runtime(
     now_s: Callable[[], float],
     *,
     sends: bool = True,
-    rivals: Callable[[], str] = lambda: "",
+    graph: Callable[[], GraphProblems] = GraphProblems,
     encoder: TextEncoder | None = None,
     encode: Encode | None = None,
 ) -> tuple[Runtime, Wiring]:
@@ -155,7 +156,7 @@ def build_runtime(
         query: Policy of the bundle.
         now_s: Monotonic clock.
         sends: Whether commands reach the robot.
-        rivals: Returns the problem with the publishers of the readings; empty for none.
+        graph: Returns the problems of the graph.
         encoder: Encoder of the bundle's instructions; None builds that of the contract.
         encode: The graph of the prefix of a policy in two graphs, whose query is then that of the
             expert.
@@ -190,7 +191,7 @@ def build_runtime(
     check_computable(safety.limits)
     policy = _policy(settings, contract, query, encode, now_s)  # last, as it may start threads
     parts = RuntimeParts(observer, policy, safety, life, teleop, witness)
-    return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
+    return Runtime(parts, measured, now_s, sends=sends, graph=graph), wiring
 
 
 def _policy(

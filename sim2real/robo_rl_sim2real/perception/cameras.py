@@ -66,6 +66,8 @@ class CameraPreprocessor:
         lens: ExpectedIntrinsics | None = None,
     ) -> None:
         self.topic, self.views, self.guard, self.lens = topic, views, guard, lens
+        self._sized = any(view.crop is not None and max(view.crop) > 1.0 for view in views)
+        self._size: tuple[int, ...] = ()
         self._amiss: SpecError | None = None
         if lens is not None:
             self._amiss = SpecError("calibration: no message yet", where=lens.topic)
@@ -87,8 +89,22 @@ class CameraPreprocessor:
         self.guard.check_not_duplicate(self.topic)
         if self._amiss is not None:
             raise self._amiss
+        if self._sized and self._size:
+            self._demand_size(image.shape[:2])
         fields = {view.name: _fitted(image, view) for view in self.views}
+        self._size = image.shape[:2]
         return Reading(fields, (), reading.stamp_s, sent_s=reading.sent_s)
+
+    def _demand_size(self, found: tuple[int, ...]) -> None:
+        """Refuse an image of another size than the first: a crop in pixels shows another view."""
+        if found != self._size:
+            raise SpecError(
+                "size of an image with a crop in pixels",
+                where=self.topic,
+                expected=f"{self._size[0]} x {self._size[1]} as the first image",
+                found=f"{found[0]} x {found[1]}",
+                hint="mend the camera's mode, or give the crop in fractions and restart the node",
+            )
 
     def on_camera_info(self, reading: Reading) -> None:
         """Check a camera's calibration; images with another field of view are refused."""

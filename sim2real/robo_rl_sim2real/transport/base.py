@@ -105,6 +105,22 @@ class Publisher(Protocol):
         ...
 
 
+class GoalCounts(NamedTuple):
+    """Numbers of an action's goals: those sent, and those refused so far."""
+
+    sent: int
+    refused: int
+
+
+@runtime_checkable
+class AnsweredPublisher(Protocol):
+    """A publisher of an action's goals, whose receiver answers."""
+
+    def count_goals(self) -> GoalCounts:
+        """Return the numbers of goals. Thread-safe."""
+        ...
+
+
 class Transport(Protocol):
     """Topics and services. Callbacks run in the transport's own thread and must be short."""
 

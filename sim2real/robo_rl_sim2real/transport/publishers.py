@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.transport.base import NO_TAKER
+from robo_rl_sim2real.transport.base import NO_TAKER, GoalCounts
 
 EndT = TypeVar("EndT")
 """The transport's own endpoint, such as a DDS writer."""
@@ -66,6 +66,11 @@ class GoalPublisher(ClosablePublisher[EndT]):
         if not self._has_taker(end):
             return NO_TAKER
         return f"{self._refused} goals of {self._sent} were refused" if self._refused else ""
+
+    def count_goals(self) -> GoalCounts:
+        """See ``AnsweredPublisher``."""
+        self.status()  # takes the answers in
+        return GoalCounts(self._sent, self._refused)
 
     def _hear(self, end: EndT) -> None:
         """Count the responses that have arrived, on transports that poll for them."""

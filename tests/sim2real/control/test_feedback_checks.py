@@ -11,6 +11,7 @@ from small_robot import HORIZON, NAMES, TOPIC, Bench, wave
 
 from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.control.runtime import Runtime
+from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Reading
 
@@ -236,7 +237,9 @@ def test_it_does_not_begin_while_it_is_moved_or_in_doubt():
 def test_readings_of_two_sources_hold_the_robot_as_long_as_there_are_two():
     bench, found = Bench(), [""]
     parts, measured = bench.runtime.parts, bench.runtime.measured
-    bench.runtime = Runtime(parts, measured, bench.read, rivals=lambda: found[0])
+    bench.runtime = Runtime(
+        parts, measured, bench.read, graph=lambda: GraphProblems(readings=found[0])
+    )
     bench.begin()
     bench.run(40)
     found[0] = "/joint_states: 2 nodes publish it: driver, other"

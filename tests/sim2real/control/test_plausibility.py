@@ -203,6 +203,20 @@ def test_after_silence_readings_are_believed_again_near_the_last_place_alone():
         assert judge.displaced is not believed
 
 
+def test_an_operator_confirms_the_place_of_the_reading_and_no_other():
+    """A driver that restarts after the comparison and repeats zeros is not believed."""
+    said = Measured()
+    said.say(0.0, times=READINGS)
+    said.now_s += 2.0
+    assert said.say(0.5, times=READINGS).displaced
+    said.judge.accept_place()
+    said.now_s += 2.0
+    assert not said.say(0.0, times=READINGS).believed
+    assert said.judge.displaced
+    said.judge.accept_place()
+    assert said.say(0.0, times=READINGS).believed
+
+
 def test_a_leader_arm_may_be_elsewhere_after_silence():
     said = Measured()
     said.judge = PlausibilityCheck(PlausibilityCheck.Config(), AXES, believed=True)

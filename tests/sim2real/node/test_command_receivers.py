@@ -10,8 +10,8 @@ from small_domains import free_domain
 
 from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.node.command_receivers import missing_receivers
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Transport
+from robo_rl_sim2real.node.command_receivers import RefusedGoals, missing_receivers
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, GoalCounts, Transport
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 ARRAY = CommandTopic("/commands", MsgType.ARRAY, ("a",), (0,), 0.05)
@@ -80,3 +80,24 @@ def test_every_topic_of_a_command_needs_a_receiver():
     Loopback(bus).subscribe("/commands", MsgType.ARRAY, lambda _: None, COMMAND)
     found = missing_receivers(Loopback(bus), [ARRAY, gripper])
     assert found == "/gripper: no node receives the commands"
+
+
+def test_goals_are_refused_where_most_are_since_the_last_look():
+    class Counts:
+        now = GoalCounts(0, 0)
+
+        def count_goals(self) -> GoalCounts:
+            return self.now
+
+    counts = Counts()
+    found = RefusedGoals({"/arm/follow": counts})
+    for sent, refused, says in (
+        (0, 0, ""),
+        (10, 9, "/arm/follow: 9 of 10 goals were refused"),
+        (20, 10, ""),  # one more of ten
+        (20, 10, ""),
+        (30, 15, "/arm/follow: 5 of 10 goals were refused"),
+        (30, 16, "/arm/follow: 1 of 0 goals were refused"),  # a late answer
+    ):
+        counts.now = GoalCounts(sent, refused)
+        assert found.poll() == says

@@ -510,10 +510,84 @@ def test_where_somebody_else_commands_it_does_not_begin(world: World):
     other.create_publisher(topic, MsgType.ARRAY)
     world.say("activate")
     assert world.run(3) is State.INACTIVE
-    assert f"another node publishes on '{topic}'" in world.node.health.problem
+    assert "cannot activate: another node publishes the commands" in world.node.health.problem
+    assert f"{topic}: published by " in world.node.health.problem
     other.close()
     world.say("activate")
-    assert world.run(3) is State.RAMPING
+    assert world.run(20) is State.RUNNING
+
+
+def test_somebody_else_who_commands_it_later_holds_it(world: World):
+    topic = ROBOT.topics.command
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    other = Loopback(world.bus)
+    other.create_publisher(topic, MsgType.ARRAY)
+    world.node.publishers.poll()  # as its own thread does while it runs
+    assert world.run(3) is State.HOLDING
+    assert world.node.health.reason == "graph not as required"
+    assert f"{topic}: published by " in world.node.health.problem
+    other.close()
+    world.node.publishers.poll()
+    assert world.run(20) is State.RUNNING
+
+
+def test_who_allows_others_to_command_it_is_not_held(tmp_path: Path):
+    world = World(tmp_path, command={"exclusive": False})
+    Loopback(world.bus).create_publisher(ROBOT.topics.command, MsgType.ARRAY)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.node.close()
+
+
+def test_an_emergency_stop_whose_publisher_leaves_holds_it(tmp_path: Path):
+    """Without one from the beginning it starts and goes on."""
+    world = World(tmp_path)
+    button = Loopback(world.bus)
+    world.bus.mouths["/estop"].clear()
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.node.publishers.poll()
+    assert world.run(3) is State.RUNNING
+    world.say("deactivate")
+    assert world.run(60) is State.INACTIVE
+    button.create_publisher("/estop", MsgType.FLAG)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    button.close()
+    world.node.publishers.poll()
+    assert world.run(3) is State.HOLDING
+    assert "/estop: its publisher left" in world.node.health.problem
+    Loopback(world.bus).create_publisher("/estop", MsgType.FLAG)
+    world.node.publishers.poll()
+    assert world.run(20) is State.RUNNING
+    world.node.close()
+
+
+def test_a_robot_that_was_moved_while_nobody_heard_commands_is_told_to_stay(world: World):
+    """The controller comes back half a second before the graph is looked at again."""
+    topic = ROBOT.topics.command
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.controller.close()
+    world.node.publishers.poll()
+    world.run(5)
+    told = len(world.commands)
+    hand = world.pos.copy()
+    for _ in range(25):  # somebody guides the first joint by 0.4 rad
+        hand[0] += 0.016
+        world.pos = hand.copy()
+        world.run(1)
+    assert len(world.commands) == told
+    assert world.node.runtime.state is State.FAULTED
+    assert "'panda_joint1' moved while no node received" in world.node.health.problem
+    Loopback(world.bus).subscribe(topic, MsgType.ARRAY, world.commands.append, COMMAND)
+    world.pos = hand.copy()
+    world.run(1)
+    np.testing.assert_allclose(world.commands[-1].fields["data"][0], hand[0], atol=0.02)
+    world.say("reset")
+    world.node.publishers.poll()
+    assert world.run(60) is State.INACTIVE
 
 
 def test_a_second_publisher_of_readings_keeps_it_from_beginning_and_holds_it(tmp_path: Path):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
+from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.node.publisher_monitor import PublisherMonitor
+from robo_rl_sim2real.node.publisher_monitor import GraphCheck, PublisherMonitor
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 TOPICS = {"/joint_states": MsgType.JOINT_STATES, "/pose": MsgType.POSE}
@@ -19,7 +20,7 @@ def test_a_second_publisher_is_a_problem_until_it_leaves():
     assert found.poll() == ""
     other.create_publisher("/joint_states", MsgType.JOINT_STATES)
     assert found.poll() == "/joint_states: 2 nodes publish it: unnamed node, unnamed node"
-    assert found.problem
+    assert found.problems.readings == found.problems.text
     other.close()
     assert found.poll() == ""
 
@@ -34,6 +35,19 @@ def test_topics_that_are_shared_and_other_interfaces_are_no_problem():
     assert PublisherMonitor(node, TOPICS, ("/pose",)).poll() == ""
 
 
+def test_what_is_amiss_is_told_by_what_it_means():
+    bus = Bus()
+    checks = [
+        GraphCheck("nobody hears", lambda: "/command: nobody", "", "commands"),
+        GraphCheck("no button", lambda: "/estop: 2 nodes", ""),
+        GraphCheck("nothing", lambda: "", ""),
+    ]
+    found = PublisherMonitor(Loopback(bus), TOPICS, checks=checks)
+    assert found.poll() == "/estop: 2 nodes; /command: nobody"
+    assert found.problems == GraphProblems("", "/command: nobody", "/estop: 2 nodes")
+    assert found.problems.holding == found.poll()
+
+
 def test_while_it_is_watched_a_second_publisher_is_found_by_itself():
     bus = Bus()
     found = PublisherMonitor(Loopback(bus), TOPICS)
@@ -41,9 +55,9 @@ def test_while_it_is_watched_a_second_publisher_is_found_by_itself():
         for _ in range(2):
             Loopback(bus).create_publisher("/pose", MsgType.POSE)
         until = time.monotonic() + 5.0
-        while not found.problem and time.monotonic() < until:
+        while not found.problems.text and time.monotonic() < until:
             time.sleep(0.02)
-    assert found.problem.startswith("/pose: 2 nodes")
+    assert found.problems.readings.startswith("/pose: 2 nodes")
 
 
 def test_a_transport_that_breaks_is_a_problem_until_it_answers_again(monkeypatch):
@@ -55,10 +69,10 @@ def test_a_transport_that_breaks_is_a_problem_until_it_answers_again(monkeypatch
         raise OSError("no buffer space")
 
     def problem() -> str:
-        before, until = found.problem, time.monotonic() + 5.0
-        while found.problem == before and time.monotonic() < until:
+        before, until = found.problems, time.monotonic() + 5.0
+        while found.problems == before and time.monotonic() < until:
             time.sleep(0.02)
-        return found.problem
+        return found.problems.readings
 
     monkeypatch.setattr(node, "endpoints", broken)
     with found.running():

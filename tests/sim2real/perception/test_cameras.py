@@ -87,6 +87,22 @@ def test_a_picture_that_does_not_fit_is_an_error_that_names_the_item(change, ima
         eye(**change).process(shown(image))
 
 
+def test_a_crop_in_pixels_is_of_the_first_size_and_one_in_fractions_of_any():
+    """The same part of a picture with more pixels is another view."""
+    large = SCENE.repeat(2, axis=0).repeat(2, axis=1)
+    pixels, fractions = eye(), eye(crop=(0.0, 0.125, 1.0, 0.75))
+    for seeing in (pixels, fractions):
+        assert seeing.process(shown()).fields
+    assert fractions.process(shown(large, 3.1)).fields
+    late = eye()
+    with pytest.raises(SpecError, match="obs 'rgb': crop"):
+        late.process(shown(SCENE[:24]))
+    assert late.process(shown(stamp_s=3.1)).fields
+    with pytest.raises(SpecError, match=r"expected 48 x 64 as the first image, found 96 x 128"):
+        pixels.process(shown(large, 3.1))
+    assert pixels.process(shown(SCENE[::-1], 3.2)).fields
+
+
 def test_a_camera_with_the_field_of_view_of_training_is_heard_and_another_is_not():
     seeing = eye(camera_info="/front_camera/camera_info")
     with pytest.raises(SpecError, match="/front_camera/camera_info: calibration: no message yet"):

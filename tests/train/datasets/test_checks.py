@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from small_stores import ACT, COLUMNS, OBS, make_episode, make_store
 
-from robo_rl.core.errors import DataError, Notice
+from robo_rl.core.errors import DataError, Notice, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.store.relabel import LABEL
@@ -23,6 +23,7 @@ from robo_rl.train.datasets.checks import (
     check_policy_specs,
     check_rewards_recorded,
 )
+from robo_rl.train.datasets.spec_checks import demand_items_read
 
 Episode = dict[str, Any]
 
@@ -145,3 +146,11 @@ def test_episodes_that_all_ended_alike_are_warned_of(tmp_path: Path, success: bo
     store = stored(tmp_path / "data.zarr", alike)
     with pytest.warns(Notice, match=f"every episode {told}"):
         check_outcomes_differ(store, windows(store))
+
+
+def test_a_policy_reads_nothing_that_the_env_lacks():
+    name, *_ = OBS.items
+    fewer = ObsSpec(items={key: spec for key, spec in OBS.items.items() if key != name})
+    demand_items_read(Path("made"), "policy", fewer, OBS)
+    with pytest.raises(SpecError, match=f"made: the policy reads an item '{name}'.*found none"):
+        demand_items_read(Path("made"), "policy", OBS, fewer)

@@ -51,6 +51,14 @@ def test_whole_data_need_no_start_states(tmp_path: Path):
     store = make_store(tmp_path / "data.zarr")
     asked: list[int] = []
     assert observations_and_starts(context((), OBS, asked), store, 0) == (store.obs_spec, {})
-    assert asked == []
     assert observations_and_starts(context(("joint_pos",), OBS, asked), store, 0) == (OBS, {})
-    assert asked == [1]
+    assert asked == [1, 1]
+
+
+def test_observations_that_the_env_lacks_are_not_read(tmp_path: Path):
+    """A policy of all observations sees what its env has, in the order of the data."""
+    store = make_store(tmp_path / "data.zarr")
+    first, *_ = store.obs_spec.items
+    fewer = ObsSpec(items={first: store.obs_spec.items[first]})
+    assert len(store.obs_spec.items) > 1
+    assert observations_and_starts(context((), fewer, []), store, 0) == (fewer, {})

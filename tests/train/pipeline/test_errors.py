@@ -63,6 +63,7 @@ def flip(path: Path) -> None:
         ("eval.episodes=0", ["eval.episodes"]),
         ("policy.exec_horizon=9", ["policy: exec_horizon 9 is beyond horizon 4"]),
         ("policy.finetune_steps=3", ["policy: more steps to fine-tune", "num_steps 2"]),
+        ("policy.relative_to=typo", ["policy.relative_to: no observation for actions", "typo"]),
     ],
 )
 def test_a_wrong_setting(runner: Runner, road: Any, tmp_path: Path, override: str, says: list[str]):

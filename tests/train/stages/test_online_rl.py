@@ -17,7 +17,7 @@ from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
 from robo_rl.algo.advantages.gae import ReturnScale
 from robo_rl.config.models import ConfigTree, validate
-from robo_rl.core.errors import CheckpointError, ConfigError
+from robo_rl.core.errors import CheckpointError, ConfigError, PluginError
 from robo_rl.data.normalize import Normalizer
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.train.checkpoint.policies import load_policy
@@ -214,6 +214,31 @@ def test_returns_go_on_with_their_episodes_and_end_with_those_a_resume_cuts_off(
     wanted = scale.running if branches else torch.zeros_like(scale.running)
     assert torch.equal(resumed.running, wanted)
     assert resumed.std == scale.std
+
+
+@pytest.mark.parametrize("part", ["_resume", "_update"])
+def test_a_run_that_fails_closes_its_envs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+):
+    closed: list[object] = []
+    close = collector.Collector.close
+
+    def closing_it(self: collector.Collector) -> None:
+        closed.append(self)
+        close(self)
+
+    def fail(*_: object) -> None:
+        raise PluginError("it broke")
+
+    monkeypatch.setattr(collector.Collector, "close", closing_it)
+    monkeypatch.setattr(Loop, part, fail)
+    experiment = validate({**EXPERIMENT, "waive": {}}, Experiment)
+    with closing(experiment.make_env(1)) as env:
+        specs = env.obs_spec, env.act_spec
+    acting = experiment.policy.build(*specs, Normalizer.identity(*specs))
+    with pytest.raises(PluginError, match="it broke"):
+        Loop(experiment.stages["online"].cfg, Context(experiment, tmp_path, []), acting).train()
+    assert len(closed) == 1
 
 
 def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(

@@ -33,17 +33,19 @@ def exploration_policy(
     """Return the policy's settings with another sampler; None where nothing changes.
 
     Raises:
-        ConfigError: The sampler needs an output that the network lacks, or ``finetune_steps``
-            exceeds the number of denoising steps.
+        ConfigError: The sampler needs an output that the network lacks or changes the evaluated
+            policy, or ``finetune_steps`` exceeds the number of denoising steps.
     """
     changes = cfg.model_dump(mode="json", exclude_none=True)
     if not changes:
         return None
     fields: dict[str, Any] = policy.cfg.model_dump(mode="json") | changes
     try:
-        return component("policies").make({"name": policy.name, **fields})
+        explores = component("policies").make({"name": policy.name, **fields})
     except ValueError as error:
         raise ConfigError(f"the policy cannot explore so: {error}") from error
+    policy.cls.check_exploration(policy.cfg, explores.cfg)
+    return explores
 
 
 def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int) -> DenoisingPolicy:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from robo_rl.algo.on_policy_distillation import Teacher, chain_kl
-from robo_rl.core.errors import ConfigError, SpecError
+from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import (
     check_trains_all_steps,
@@ -16,6 +16,7 @@ from robo_rl.train.checkpoint.policies import (
     save_policy,
     weights_digest,
 )
+from robo_rl.train.datasets.spec_checks import demand_items_read
 from robo_rl.train.pipeline.stage import Context, Report, find_policy
 from robo_rl.train.stages.distillation.rounds import (
     DistillationRounds,
@@ -79,7 +80,7 @@ class DistillOnPolicy(TaughtStage):
         check_trains_all_steps(student)
         self.check_resources(self.cfg, student, context.directory)
         policy = self.read_teacher(context)
-        _demand_items(Path(self.cfg.teacher), policy, student)
+        demand_items_read(Path(self.cfg.teacher), "teacher", policy.obs_spec, student.env_spec)
         told, teacher, floor = weights_digest(policy), Teacher(policy, student), self.cfg.std_floor
         rounds = DistillationRounds(
             self.cfg,
@@ -115,12 +116,3 @@ class DistillOnPolicy(TaughtStage):
         """Load the policy of the settings."""
         place, _ = find_policy(Path(self.cfg.teacher).absolute())
         return load_policy(place, context.device)
-
-
-def _demand_items(place: Path, teacher: DenoisingPolicy, student: DenoisingPolicy) -> None:
-    """Check that the student's env has the items that the teacher reads."""
-    theirs, ours = teacher.obs_spec.items, student.env_spec.items
-    for name, spec in theirs.items():
-        if ours.get(name) != spec:
-            problem = f"the teacher reads an item '{name}' that the env does not have so"
-            raise SpecError(problem, where=place, expected=spec, found=ours.get(name, "none"))

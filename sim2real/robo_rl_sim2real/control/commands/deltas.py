@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import BundleError
-from robo_rl.core.rotations import turn_between, turn_rotvec
+from robo_rl.core.rotations import nearest_rotvec, turn_between, turn_rotvec
 from robo_rl.core.spec import ActSpec
 from robo_rl_sim2real.control.commands.braking import Array, Limits
 
@@ -44,7 +44,8 @@ class DeltaActions(NamedTuple):
         target = np.where(self.is_delta, last + change, act)
         if self.turn:
             turn = list(self.turn)
-            target[turn] = turn_rotvec(last[turn], change[turn])
+            turned = turn_rotvec(last[turn], change[turn])
+            target[turn] = nearest_rotvec(turned, last[turn])  # clipped next to it, beyond π, too
         return target
 
     def action(self, last: Array, target: Array) -> Array:

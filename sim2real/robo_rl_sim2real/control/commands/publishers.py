@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 
 from robo_rl.api.robot import Robot
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import ConfigError, RoboRlError
 from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType, TopicName
-from robo_rl_sim2real.transport.base import NEWEST, Publisher, Transport
+from robo_rl_sim2real.transport.base import NEWEST, AnsweredPublisher, Publisher, Transport
 
 _HAND = {"pose": MsgType.POSE, "twist": MsgType.TWIST}
+
+
+class PartlySentError(RoboRlError):
+    """A command of which some topics were sent and others were not."""
 
 
 class CommandPublishers:
@@ -38,6 +42,13 @@ class CommandPublishers:
         """Return only the parts of this interface, on the same publishers."""
         return CommandPublishers._of([(each, way) for each, way in self._ways if each.kind is kind])
 
+    @property
+    def answered(self) -> dict[str, AnsweredPublisher]:
+        """Action → its publisher, of those whose receivers answer."""
+        return {
+            outlet.topic: way for outlet, way in self._ways if isinstance(way, AnsweredPublisher)
+        }
+
     @classmethod
     def _of(cls, ways: list[tuple[CommandTopic, Publisher]]) -> CommandPublishers:
         made = cls.__new__(cls)
@@ -48,7 +59,8 @@ class CommandPublishers:
         """Publish one command, each field of the motion (n,).
 
         Raises:
-            Exception: The first error of a part; the other parts are sent.
+            PartlySentError: A part failed, and another was sent; it names the part's error.
+            Exception: The first error, if no part was sent.
         """
         errors = list[Exception]()
         for outlet, publisher in self._ways:
@@ -56,6 +68,8 @@ class CommandPublishers:
                 publisher.send(outlet.to_reading(motion))
             except Exception as error:  # a gripper must receive a stop that the arm does not
                 errors.append(error)
+        if errors and len(errors) < len(self._ways):
+            raise PartlySentError(f"{type(errors[0]).__name__}: {errors[0]}") from errors[0]
         if errors:
             raise errors[0]
 
@@ -77,7 +91,8 @@ class CommandConfig(ConfigModel):
         topic: Topic, or name of the action; empty for the robot's.
         joints: Order of the controller's joints in an array; empty for the policy's.
         gripper: Topic of the array of the axes beside the end effector; empty for the robot's.
-        exclusive: Whether activation is refused while another node publishes there.
+        exclusive: Whether the policy neither starts nor continues while another node publishes
+            there.
     """
 
     kind: Literal["", "array", "trajectory", "follow_joint_trajectory", "pose", "twist"] = ""

@@ -2,8 +2,8 @@
 
 Shapes: n joints. Times are in seconds of one monotonic clock.
 
-finite → e-stop → plausibility of the measurement → age of the observation → inference deadline →
-position, velocity, acceleration, jerk of the command (``limiter``) → tracking error.
+finite → e-stop → plausibility of the measurement → graph → age of the observation → inference
+deadline → position, velocity, acceleration, jerk of the command (``limiter``) → tracking error.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from robo_rl.config.models import ConfigModel
 from robo_rl_sim2real.control.commands.braking import Array, Limits
 from robo_rl_sim2real.control.commands.limiter import Limiter
 
+_MOVED_SHARE = 0.1
+"""Share of ``yield_distance`` from which the command follows a robot that was moved before."""
+
 
 class Reason(str, Enum):
     """Why a command differs from the policy's target."""
 
     DOUBT = "reading in doubt"
+    GRAPH = "graph not as required"
     STALE = "stale observation"
     LATE = "late inference"
     EMPTY = "no action"
@@ -60,6 +64,9 @@ class SafetyInput(NamedTuple):
         stop: Whether a stop was requested since the last reset.
         stalled: Whether control periods were missed since the last command.
         implausible_reason: Why the last measurement is implausible; empty if it is plausible.
+        graph_problem: Why the robot must stand although the measurement is plausible; empty for
+            none.
+        is_unheard: Whether no node receives the commands.
         readings_regular: Whether readings arrive without gaps; a hold ends only if they do.
         is_standing: Whether the robot was measured at ``measured`` several times in a row.
     """
@@ -73,6 +80,8 @@ class SafetyInput(NamedTuple):
     stalled: bool = False
     stop: bool = False
     implausible_reason: str = ""
+    graph_problem: str = ""
+    is_unheard: bool = False
     readings_regular: bool = True
     is_standing: bool = False
 
@@ -154,10 +163,12 @@ class Safety:
         self.max_age_s = min(cfg.max_obs_age_s, cfg.max_obs_age_periods * limits.dt_s)
         self._rest: Array | None = None
         self._yielded: Array | None = None
+        self._is_moved = False
 
     def restart(self, pos: Array) -> None:
         """Clear latched reasons; the robot is at rest at pos (n,)."""
         self.latched = self._rest = self._yielded = None
+        self._is_moved = False
         self.limiter.restart(pos)
 
     def latch(self, reason: Reason) -> None:
@@ -169,6 +180,8 @@ class Safety:
         if asked.stalled:  # the robot is at rest at the last command
             self.limiter.restart(self.limiter.motion.pos)
             self._rest = self._yielded = None
+        if asked.is_unheard:
+            self._follow_moved(asked, now_s)
         reason = self.latched or self._reason(asked, now_s)
         if self.latched is None:
             self._why = self._in_full(reason, asked)
@@ -190,6 +203,7 @@ class Safety:
             (Reason.STOP, not asked.stop),
             (Reason.STALLED, not asked.stalled),
             (Reason.DOUBT, not asked.implausible_reason),
+            (Reason.GRAPH, not asked.graph_problem),
             (
                 Reason.STALE,
                 self._fresh(asked, now_s) and (asked.readings_regular or self._rest is None),
@@ -226,12 +240,35 @@ class Safety:
         """Return the positions (n,) of joints that stopped short of their command, else None."""
         if asked.implausible_reason or not asked.is_standing or not self._fresh(asked, now_s):
             return None
-        lags = self._placed & (self._apart(asked.measured) > self.cfg.yield_distance)
-        return np.where(lags, asked.measured, self.limiter.motion.pos)
+        return np.where(self._lagging(asked), asked.measured, self.limiter.motion.pos)
+
+    def _lagging(self, asked: SafetyInput, share: float = 1.0) -> NDArray[np.bool_]:
+        """Return the joints (n,) that are farther from their command than sag explains."""
+        return self._placed & (self._apart(asked.measured) > share * self.cfg.yield_distance)
+
+    def _follow_moved(self, asked: SafetyInput, now_s: float) -> None:
+        """Keep the command where a robot is that moves while no node receives the commands.
+
+        A receiver that comes back is thus told to stay. The motion is not the policy's, so that
+        the policy continues only after a reset.
+        """
+        if asked.implausible_reason or not self._fresh(asked, now_s):
+            return
+        moved = self._lagging(asked, _MOVED_SHARE if self._is_moved else 1.0)
+        if not moved.any():
+            return
+        names = ", ".join(f"'{self._names[index]}'" for index in np.flatnonzero(moved))
+        self.limiter.restart(np.where(moved, asked.measured, self.limiter.motion.pos))
+        self._rest, self._yielded, self._is_moved = None, None, True
+        if self.latched is None:
+            self.latch(Reason.TRACKING)
+            self._why = f"{names} moved while no node received the commands"
 
     def _in_full(self, reason: Reason | None, asked: SafetyInput) -> str:
         if reason is Reason.DOUBT:
             return asked.implausible_reason
+        if reason is Reason.GRAPH:
+            return asked.graph_problem
         if reason is not Reason.TRACKING:
             return ""
         worst = int(np.nan_to_num(self._apart(asked.measured), nan=np.inf).argmax())

@@ -14,6 +14,7 @@ from robo_rl_sim2real.control.commands.braking import Limits, Motion
 from robo_rl_sim2real.control.commands.publishers import (
     CommandConfig,
     CommandPublishers,
+    PartlySentError,
     make_command_topics,
     position_indices,
 )
@@ -102,9 +103,11 @@ def test_the_gripper_hears_what_the_hand_does_not():
     commands = CommandPublishers(
         [hand._replace(ee_axes=None), gripper], us
     )  # which it cannot write
-    with pytest.raises(AttributeError):
+    with pytest.raises(PartlySentError, match="AttributeError: "):
         commands.send(moving(POS))
     np.testing.assert_array_equal(heard[0].fields["data"], POS[6:])
+    with pytest.raises(AttributeError):
+        CommandPublishers([hand._replace(ee_axes=None)], us).send(moving(POS))
 
 
 @pytest.mark.parametrize(

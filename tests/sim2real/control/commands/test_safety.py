@@ -34,6 +34,7 @@ TRIPS = [
     (Reason.ESTOP, {"estop": True, "stop": True}),
     (Reason.STOP, {"stop": True}),
     (Reason.DOUBT, {"implausible_reason": "joint 1 moved farther than it can"}),
+    (Reason.GRAPH, {"graph_problem": "/command: no node receives the commands"}),
     (Reason.STALE, {"observed_s": 0.93}),
     (Reason.STALE, {"observed_s": float("nan")}),
     (Reason.LATE, {"pending_s": 0.3, "target": None}),
@@ -107,6 +108,35 @@ def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_
         np.testing.assert_allclose(sent[-1], start if rest == "command" else measured, atol=1e-6)
         speed = np.abs(np.diff(sent, axis=0)) / safety.limits.dt_s
         assert (speed <= (0.1 + 1e-6) * safety.limits.velocity).all()
+
+
+@pytest.mark.parametrize(
+    ("moved", "known", "follows"),
+    [
+        (0.3, {}, True),
+        (0.05, {}, False),
+        (0.3, {"implausible_reason": "it jumped"}, False),
+        (0.3, {"observed_s": 0.5}, False),
+        (0.3, {"is_unheard": False}, False),
+    ],
+)
+def test_the_command_goes_with_a_robot_that_moves_while_nobody_hears_commands(
+    moved: float, known: dict[str, Any], follows: bool
+):
+    """A controller that comes back is told to stay, and the policy waits for a reset."""
+    safety, problem = make(), "/command: no node receives the commands"
+    for share in np.linspace(0.0, 1.0, 40):
+        measured = HOME.copy()
+        measured[2] = moved * share
+        alone = {"graph_problem": problem, "is_unheard": True, **known}
+        command = at_1(safety, measured=measured, **alone)
+    assert command.pos[2] == pytest.approx(moved if follows else 0.0, abs=0.01 if follows else 1e-9)
+    np.testing.assert_array_equal(np.delete(command.pos, 2), np.delete(HOME, 2))
+    assert safety.latched is (Reason.TRACKING if follows else None)
+    if follows:
+        assert command.detail == "'joint 2' moved while no node received the commands"
+    else:
+        assert command.detail in (problem, "it jumped")
 
 
 def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_setting():

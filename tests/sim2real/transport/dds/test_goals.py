@@ -17,6 +17,7 @@ from cyclonedds.domain import DomainParticipant
 
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.command_receivers import RefusedGoals
 from robo_rl_sim2real.transport.base import SEND_GOAL
 from robo_rl_sim2real.transport.dds import goals as dds_goals
 from robo_rl_sim2real.transport.dds.action_interfaces import (
@@ -57,6 +58,10 @@ def test_hashes_are_those_of_ros(distro: str):
     assert service_hash(codec.store) == expected
 
 
+def watching(out: Any) -> RefusedGoals:
+    return RefusedGoals({ACTION: out})
+
+
 def test_bytes_on_the_wire_are_who_asks_and_the_goal():
     codec = Codec("jazzy")
     register_action_types(codec.store)
@@ -90,6 +95,7 @@ def test_an_answer_that_cannot_be_read_is_told_and_stops_nothing(node: Dds, monk
     monkeypatch.setattr(dds_goals, "take_samples", broken)
     out.send(WAY)
     assert node.problems() == [f"{ACTION}: an answer to a goal: ValueError: too short"]
+    assert watching(out).poll() == ""
 
 
 def test_goals_that_are_refused_are_counted(node: Dds):
@@ -111,7 +117,9 @@ def test_goals_that_are_refused_are_counted(node: Dds):
             out.send(WAY)
             return any("were refused" in problem for problem in node.problems())
 
+        watch = watching(out)
         assert wait_until(refused, 10.0)
+        assert "goals were refused" in watch.poll()
     finally:
         server.close()
 
@@ -132,4 +140,5 @@ def test_a_goal_that_does_not_fit_takes_no_other_with_it_and_is_refused(node: Dd
     assert wait_until(lambda: len(heard) == 2, 10.0)
     assert wait_until(lambda: node.problems() == [f"{ACTION}: 1 goals of 3 were refused"], 10.0)
     assert robot.problems() == [f"{ACTION}: ValueError: no wrist here"]
+    assert watching(out).poll() == ""  # one of three
     robot.close()

@@ -8,12 +8,17 @@ import pytest
 import torch
 from small_runs import EXPERIMENT
 
+from robo_rl.config.component import component
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.rl.exploration.exploring_policy import ExplorationConfig, with_exploration
+from robo_rl.train.rl.exploration.exploring_policy import (
+    ExplorationConfig,
+    exploration_policy,
+    with_exploration,
+)
 
 
 @pytest.fixture
@@ -93,3 +98,25 @@ def test_the_stage_takes_it_as_a_setting():
     found = validate({**EXPERIMENT, "stages": stages}, Experiment).stages["online"].cfg
     assert found.exploration.sampler.name == "flow_sde"
     assert found.exploration.finetune_steps is None
+
+
+@pytest.mark.parametrize(
+    ("sampler", "exploring", "field"),
+    [
+        ({"name": "ddim", "clip": 3.0}, {"name": "ddim", "std_min": 0.05}, "clip"),
+        ({"name": "ddim"}, {"name": "ddpm"}, "train_steps"),
+        ({"name": "ddim", "clip": 3.0}, {"name": "ddim", "std_min": 0.05, "clip": 3.0}, ""),
+        ({"name": "ddpm"}, {"name": "ddpm", "std_min": 0.05}, ""),
+    ],
+)
+def test_a_sampler_that_would_change_the_evaluated_policy_is_refused(sampler, exploring, field):
+    """Evaluation of a diffusion policy has the schedule and the clip of its sampler."""
+    made = component("policies").make({"name": "diffusion", "num_steps": 10, "sampler": sampler})
+    cfg = validate({"sampler": exploring}, ExplorationConfig)
+    if not field:
+        found = exploration_policy(made, cfg)
+        assert found is not None
+        assert found.cfg.sampler.cfg.std_min == 0.05
+        return
+    with pytest.raises(ConfigError, match=f"exploration.sampler, {field}: .*change the evaluated"):
+        exploration_policy(made, cfg)
