@@ -62,7 +62,8 @@ ruined in their first block have not fallen, and the guard does not detect them 
 | stopped early | runs that reached a stop criterion before their budget; they had less time to \
 fall |
 | ratio | of two runs of one task and seed; the interval is of the geometric mean, that of \
-a score for the logarithms |
+a score for the logarithms. Behind a > some slower runs ended before the rate: mean and interval \
+are then of times restricted to the budget, and the whole times have a larger mean |
 | sequential test | *different*, *cannot tell*, or the seeds that are still needed \
 (`robo_rl/stats/sequential.py`; `--seeds` runs them). It covers all tasks and methods in planned \
 groups of seeds, and stops before an incomplete group. *Cannot tell* does not mean equal |

@@ -229,7 +229,7 @@ def _ratios(summary: Numbers, report: ReportConfig) -> Table:
             format_time({**each, **ONE}, format_ratio),
             str(len(each["pairs"])),
             _range(each["pairs"]),
-            format_ratio(each["mean"]),
+            ("> " if each["mean_at_least"] else "") + format_ratio(each["mean"]),
             NOTHING if each["low"] is None else f"[{each['low']:.2f}, {each['high']:.2f}]",
             " ÷ ".join(
                 report.score_measure.format_value(each["before"][side]) for side in ("slow", "fast")

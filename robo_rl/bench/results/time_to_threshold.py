@@ -136,8 +136,10 @@ def time_ratio(
     Returns:
         ``median``, ``at_least`` and ``at_most``, and the ``pairs`` with their own. ``mean``,
         ``low`` and ``high`` are the geometric mean with Student's 95 % interval on the logarithms
-        (pairs, tasks). They are None for one pair a task, for unequally many, or if a ratio is a
-        bound. ``before`` holds the mean initial scores of the slow and the fast method.
+        (pairs, tasks). They are None for one pair a task, for unequally many, or if a ratio is an
+        upper bound. If some ratios are lower bounds (``mean_at_least``), all three are of times
+        restricted to the budget, and the whole times have a larger mean. ``before`` holds the
+        mean initial scores of the slow and the fast method.
     """
     pairs: list[dict[str, Any]] = []
     values: list[TimeToThreshold] = []
@@ -166,17 +168,22 @@ def time_ratio(
 
 
 def _geometric(by_task: Sequence[Sequence[TimeToThreshold]]) -> dict[str, float | None]:
-    """Return geometric mean and interval, if every ratio is known exactly.
+    """Return geometric mean and interval, if every ratio is known or a lower bound above 0.
 
     Tasks differ in their mean ratio and in its spread. They are therefore columns, with equally
-    many pairs each; otherwise there is no interval.
+    many pairs each; otherwise there is no interval. A slow run that its budget ended counts with
+    its end, as in the restricted mean survival time (Royston and Parmar 2013, doi
+    10.1186/1471-2288-13-152).
     """
     whole = len({len(ratios) for ratios in by_task}) == 1 and len(by_task[0]) > 1
-    if not whole or any(r.low != r.high or not r.value for ratios in by_task for r in ratios):
-        return {"mean": None, "low": None, "high": None}
+    every = [ratio for ratios in by_task for ratio in ratios]
+    bound = any(ratio.censored for ratio in every)
+    if not whole or any(ratio.reached_at_start or not ratio.value for ratio in every):
+        return {"mean": None, "low": None, "high": None, "mean_at_least": False}
     logs = np.log([[each.value for each in ratios] for ratios in by_task]).T
     low, high = student_interval(logs)
-    return {"mean": math.exp(logs.mean()), "low": math.exp(low), "high": math.exp(high)}
+    ends = {"low": math.exp(low), "high": math.exp(high), "mean_at_least": bound}
+    return {"mean": math.exp(logs.mean()), **ends}
 
 
 def _quotient(slow: TimeToThreshold, fast: TimeToThreshold) -> TimeToThreshold:

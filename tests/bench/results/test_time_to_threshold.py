@@ -218,6 +218,7 @@ def test_a_ratio_is_of_runs_of_one_task_and_seed():
     assert [pair["ratio"] for pair in found["pairs"]] == [3.0, 8.0, 2.0]
     assert found["before"] == {"slow": 0.5, "fast": 0.5}  # as small_suites has it
     assert found["mean"] == pytest.approx((3 * 8 * 2) ** (1 / 3))
+    assert not found["mean_at_least"]
     logs = student_interval([math.log(each) for each in (3, 8, 2)])
     assert (found["low"], found["high"]) == pytest.approx([math.exp(each) for each in logs])
     steps = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow", axis="env_steps"), cells)
@@ -243,6 +244,23 @@ def test_pairs_of_several_tasks_are_columns():
     del cells[CellKey("b", "slow", 0)]
     found = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)
     assert (found["mean"], found["low"], found["high"]) == (None, None, None)
+
+
+def test_slower_runs_that_never_reach_the_rate_count_with_their_end():
+    """What then holds of the ratio holds of whole times, which are longer, all the more."""
+    cells = by_key(
+        run("fast", 0, *FAST), run("slow", 0, *NEVER),  # 2 times or more
+        run("fast", 1, *FAST), run("slow", 1, *[1] * 5, 9),  # 3 times
+    )  # fmt: skip
+    which = TimeRatioConfig(fast="fast", slow="slow")
+    found = time_ratio(REPORT, which, cells)
+    assert found["mean"] == pytest.approx(math.sqrt(6))
+    assert found["low"] < found["mean"] < found["high"]
+    assert found["mean_at_least"]
+    longer = time_ratio(REPORT, which, cells | by_key(run("slow", 0, *SLOW)))
+    assert (longer["mean"], longer["mean_at_least"]) == (found["mean"], False)
+    faster = time_ratio(REPORT, which, cells | by_key(run("fast", 0, *NEVER)))
+    assert (faster["mean"], faster["mean_at_least"]) == (None, False)  # of which nothing is known
 
 
 FAST, SLOW, NEVER, ALREADY = (2, 9), (1, 1, 1, 9), (1, 1, 1, 1), (9, 9)
