@@ -136,12 +136,12 @@ def time_ratio(
     Returns:
         ``median``, ``at_least`` and ``at_most``, and the ``pairs`` with their own. ``mean``,
         ``low`` and ``high`` are the geometric mean with Student's 95 % interval on the logarithms
-        (pairs, tasks). They are None for one pair a task, for unequally many, or if a ratio is an
-        upper bound. If some ratios are lower bounds (``mean_at_least``), all three are of times
-        restricted to the budget, and the whole times have a larger mean. ``before`` holds the
-        mean initial scores of the slow and the fast method.
+        (pairs, tasks). They are None for one pair a task, for unequally many, or if a fast run has
+        no exact time. If a slow run ended before the rate (``mean_at_least``), all three are of
+        times restricted to the budget, and the whole times have a larger mean. ``before`` holds
+        the mean initial scores of the slow and the fast method.
     """
-    pairs: list[dict[str, Any]] = []
+    restricted, pairs = True, list[dict[str, Any]]()
     values: list[TimeToThreshold] = []
     by_task: dict[str, list[TimeToThreshold]] = {}
     starts: list[tuple[float | None, float | None]] = []
@@ -157,13 +157,15 @@ def time_ratio(
         )
         if long is not None and short is not None:
             values.append(_quotient(long, short))
+            restricted &= not short.reached_at_start
             by_task.setdefault(key.task, []).append(values[-1])
             pairs.append({"task": key.task, "seed": key.seed, **_pair(long, short, values[-1])})
             starts.append((score_before(slow, report), score_before(fast, report)))
     found = median_time(values)
     begun = {"slow": mean(s for s, _ in starts), "fast": mean(f for _, f in starts)}
     bounds = ("median", "at_least", "at_most")
-    told = {name: found[name] for name in bounds} | _geometric(list(by_task.values()))
+    told = {name: found[name] for name in bounds}
+    told |= _geometric(list(by_task.values()) if restricted else [])
     return told | {"pairs": pairs, "before": begun}
 
 

@@ -220,14 +220,14 @@ class DiffusionPolicy(MatchingPolicy):
     def check_exploration(cls, cfg: PolicyConfig, exploring: PolicyConfig) -> None:
         """See ``DenoisingPolicy``: evaluation shares the schedule and the clip of exploration."""
         was, now = (_schedule(each) for each in (cfg, exploring))
-        for field in was.keys() & now.keys():
-            if was[field] != now[field]:
+        for field, value in was.items():
+            if value != now.get(field, value):
                 raise ConfigError(
                     "the exploring sampler would change the evaluated policy",
                     where=f"exploration.sampler, {field}",
-                    expected=f"{was[field]:g} as the policy's '{cfg.sampler.name}'",
+                    expected=f"{value:g} as the policy's '{cfg.sampler.name}'",
                     found=f"{now[field]:g} of '{exploring.sampler.name}'",
-                    hint="set it in exploration.sampler, or clone with the other sampler",
+                    hint="set it there if the sampler has it, or clone with the other sampler",
                 )
 
     @property

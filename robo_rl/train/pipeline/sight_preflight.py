@@ -1,4 +1,4 @@
-"""Checks before demonstrations are recorded: images, memory, disk, pretrained statistics."""
+"""Checks before demonstrations are recorded: images, relative actions, memory, disk, statistics."""
 
 from __future__ import annotations
 

@@ -118,11 +118,11 @@ class Loop(Stateful):
                 else None
             ),
         )
-        self.log = (
-            MetricsLogger(context.directory / "metrics.jsonl") if self.is_main_process else None
-        )
         self.stopping, self.ended_with = StoppingRule(cfg), "last"
         try:
+            self.log = (
+                MetricsLogger(context.directory / "metrics.jsonl") if self.is_main_process else None
+            )
             self._resume(state)
         except BaseException:
             self.collector.close()

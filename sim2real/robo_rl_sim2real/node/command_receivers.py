@@ -36,14 +36,14 @@ class RefusedGoals:
         for action, publisher in self._publishers.items():
             now, before = publisher.count_goals(), self._before[action]
             sent, refused = now.sent - before.sent, now.refused - before.refused
-            if refused and 2 * refused >= sent:
+            if sent and refused and 2 * refused >= sent:
                 found.append(f"{action}: {refused} of {sent} goals were refused")
             self._before[action] = now
         return "; ".join(found)
 
 
-def missing_receivers(transport: Transport, outlets: Iterable[CommandTopic]) -> str:
-    """Return the command topics that no node receives, each with the reason; empty for none.
+def missing_receivers(transport: Transport, outlets: Iterable[CommandTopic]) -> list[str]:
+    """Return the command topics that no node receives, each with the reason.
 
     A recorder that subscribes to a command topic counts as a receiver, since the graph does not
     tell it from a controller.
@@ -53,7 +53,7 @@ def missing_receivers(transport: Transport, outlets: Iterable[CommandTopic]) -> 
         ends = transport.endpoints(outlet.topic, action=outlet.action)
         if why := _unreceived(outlet, [end for end in ends if not end.writes]):
             found.append(f"{outlet.topic}: {why}")
-    return "; ".join(found)
+    return found
 
 
 def _unreceived(outlet: CommandTopic, readers: list[Endpoint]) -> str:

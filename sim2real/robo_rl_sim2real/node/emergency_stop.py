@@ -95,7 +95,8 @@ class EmergencyStopListener:
             if self._asked_s is None and any(end.writes and end.qos.latched for end in ends):
                 self._subscribe(LATCHED)
                 self._asked_s = self._now_s()
-        found = unreliable_publishers(ends, shared=self._shared) or self._left(ends)
+        left = self._left(ends)
+        found = unreliable_publishers(ends, shared=self._shared) or left
         return f"{self._topic}: {found}" if found else ""
 
     def _left(self, ends: Iterable[Endpoint]) -> str:

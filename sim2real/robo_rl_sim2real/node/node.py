@@ -230,14 +230,17 @@ class Node:
 
     def _graph_checks(self) -> list[GraphCheck]:
         """Return what holds the robot beside several publishers of readings."""
-        find = partial(
-            command_receivers.missing_receivers, self.transport, self.wiring.command_topics
-        )
         button = GraphCheck(
             "the emergency stop is not reliable", self._estop_listener.poll, emergency_stop.REMEDY
         )
-        receivers = GraphCheck(
-            "the commands have no receiver", find, command_receivers.REMEDY, "commands"
+        unheard, some = (
+            GraphCheck(
+                "the commands have no receiver",
+                partial(self._find_unheard, whole=whole),
+                command_receivers.REMEDY,
+                "commands" if whole else "others",
+            )
+            for whole in (True, False)
         )
         alone = GraphCheck("another node publishes the commands", self._find_rivals, _RIVALS_REMEDY)
         checks = [alone, button] if self._alone else [button]
@@ -245,9 +248,14 @@ class Node:
             "the controller refuses the commands",
             command_receivers.RefusedGoals(self._out.answered).poll,
             command_receivers.REFUSAL_REMEDY,
-            "commands",
         )
-        return checks if self.dry_run else [*checks, receivers, accepted]
+        return checks if self.dry_run else [*checks, unheard, some, accepted]
+
+    def _find_unheard(self, *, whole: bool) -> str:
+        """Return the command topics without a receiver, if these are all or only some of them."""
+        topics = self.wiring.command_topics
+        found = command_receivers.missing_receivers(self.transport, topics)
+        return "; ".join(found) if whole is (len(found) == len(topics)) else ""
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:
@@ -358,8 +366,9 @@ class Node:
         except Exception as again:  # the transport fails; the next tick tries again
             self.record.problem += f"; then {type(again).__name__}: {again}"
             self._undelivered += 1
-            in_part = isinstance(again, PartlySentError)  # those joints go on with their braking
-            if self._delivered is not None and not in_part:  # the robot stands there
+            if isinstance(again, PartlySentError):  # the joints that hear go on with their braking
+                self._delivered = None
+            elif self._delivered is not None:  # the robot stands there, and not where braking is
                 self.runtime.parts.safety.limiter.restart(self._delivered)
         return output
 

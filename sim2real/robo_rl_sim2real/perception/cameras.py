@@ -103,7 +103,7 @@ class CameraPreprocessor:
                 where=self.topic,
                 expected=f"{self._size[0]} x {self._size[1]} as the first image",
                 found=f"{found[0]} x {found[1]}",
-                hint="mend the camera's mode, or give the crop in fractions and restart the node",
+                hint="mend the camera's mode, or restart the node with a crop for this size",
             )
 
     def on_camera_info(self, reading: Reading) -> None:

@@ -247,7 +247,7 @@ def test_pairs_of_several_tasks_are_columns():
 
 
 def test_slower_runs_that_never_reach_the_rate_count_with_their_end():
-    """What then holds of the ratio holds of whole times, which are longer, all the more."""
+    """Mean and interval are of times up to the budget; whole times are longer."""
     cells = by_key(
         run("fast", 0, *FAST), run("slow", 0, *NEVER),  # 2 times or more
         run("fast", 1, *FAST), run("slow", 1, *[1] * 5, 9),  # 3 times
@@ -261,6 +261,8 @@ def test_slower_runs_that_never_reach_the_rate_count_with_their_end():
     assert (longer["mean"], longer["mean_at_least"]) == (found["mean"], False)
     faster = time_ratio(REPORT, which, cells | by_key(run("fast", 0, *NEVER)))
     assert (faster["mean"], faster["mean_at_least"]) == (None, False)  # of which nothing is known
+    begun = time_ratio(REPORT, which, cells | by_key(run("fast", 0, *ALREADY)))
+    assert (begun["mean"], begun["mean_at_least"]) == (None, False)  # no end of a budget
 
 
 FAST, SLOW, NEVER, ALREADY = (2, 9), (1, 1, 1, 9), (1, 1, 1, 1), (9, 9)

@@ -108,7 +108,7 @@ def test_parts_of_the_reward_are_of_the_block_alone():
     assert stats["rew/success"] == stats["rew_per_step"] > 0.0
 
 
-def test_envs_that_wait_take_no_steps_and_the_block_ends_with_its_last_episode(reach):
+def test_envs_that_wait_rest_uncounted_and_the_block_ends_with_its_last_episode(reach):
     policy, env = reach
     made, rested = collector(env), []
     env.rest = lambda envs: rested.append(envs.clone())

@@ -45,7 +45,7 @@ class DeltaActions(NamedTuple):
         if self.turn:
             turn = list(self.turn)
             turned = turn_rotvec(last[turn], change[turn])
-            target[turn] = nearest_rotvec(turned, last[turn])  # clipped next to it, beyond π, too
+            target[turn] = nearest_rotvec(turned, last[turn])  # its limits then clip it near
         return target
 
     def action(self, last: Array, target: Array) -> Array:

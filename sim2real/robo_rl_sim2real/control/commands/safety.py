@@ -19,9 +19,6 @@ from robo_rl.config.models import ConfigModel
 from robo_rl_sim2real.control.commands.braking import Array, Limits
 from robo_rl_sim2real.control.commands.limiter import Limiter
 
-_MOVED_SHARE = 0.1
-"""Share of ``yield_distance`` from which the command follows a robot that was moved before."""
-
 
 class Reason(str, Enum):
     """Why a command differs from the policy's target."""
@@ -163,12 +160,13 @@ class Safety:
         self.max_age_s = min(cfg.max_obs_age_s, cfg.max_obs_age_periods * limits.dt_s)
         self._rest: Array | None = None
         self._yielded: Array | None = None
-        self._is_moved = False
+        self._unheard_place: Array | None = None
+        self._moved, self._held_by_graph = "", False
 
     def restart(self, pos: Array) -> None:
         """Clear latched reasons; the robot is at rest at pos (n,)."""
         self.latched = self._rest = self._yielded = None
-        self._is_moved = False
+        self._unheard_place, self._moved, self._held_by_graph = None, "", False
         self.limiter.restart(pos)
 
     def latch(self, reason: Reason) -> None:
@@ -182,9 +180,12 @@ class Safety:
             self._rest = self._yielded = None
         if asked.is_unheard:
             self._follow_moved(asked, now_s)
+        else:
+            self._unheard_place = None
         reason = self.latched or self._reason(asked, now_s)
         if self.latched is None:
             self._why = self._in_full(reason, asked)
+        self._held_by_graph = reason is Reason.GRAPH
         if reason is not None and reason.latches:
             self.latched = reason
         if reason is not None or asked.target is None:
@@ -203,7 +204,9 @@ class Safety:
             (Reason.STOP, not asked.stop),
             (Reason.STALLED, not asked.stalled),
             (Reason.DOUBT, not asked.implausible_reason),
+            (Reason.TRACKING, not self._moved),
             (Reason.GRAPH, not asked.graph_problem),
+            (Reason.TRACKING, not (self._held_by_graph and self._lagging(asked).any())),
             (
                 Reason.STALE,
                 self._fresh(asked, now_s) and (asked.readings_regular or self._rest is None),
@@ -242,27 +245,27 @@ class Safety:
             return None
         return np.where(self._lagging(asked), asked.measured, self.limiter.motion.pos)
 
-    def _lagging(self, asked: SafetyInput, share: float = 1.0) -> NDArray[np.bool_]:
+    def _lagging(self, asked: SafetyInput) -> NDArray[np.bool_]:
         """Return the joints (n,) that are farther from their command than sag explains."""
-        return self._placed & (self._apart(asked.measured) > share * self.cfg.yield_distance)
+        return self._placed & (self._apart(asked.measured) > self.cfg.yield_distance)
 
     def _follow_moved(self, asked: SafetyInput, now_s: float) -> None:
         """Keep the command where a robot is that moves while no node receives the commands.
 
         A receiver that comes back is thus told to stay. The motion is not the policy's, so that
-        the policy continues only after a reset.
+        the policy continues only after a reset. Distances count from the first place in that time,
+        since a robot whose controller died stopped short of its command.
         """
         if asked.implausible_reason or not self._fresh(asked, now_s):
             return
-        moved = self._lagging(asked, _MOVED_SHARE if self._is_moved else 1.0)
-        if not moved.any():
-            return
-        names = ", ".join(f"'{self._names[index]}'" for index in np.flatnonzero(moved))
-        self.limiter.restart(np.where(moved, asked.measured, self.limiter.motion.pos))
-        self._rest, self._yielded, self._is_moved = None, None, True
-        if self.latched is None:
-            self.latch(Reason.TRACKING)
-            self._why = f"{names} moved while no node received the commands"
+        place = asked.measured if self._unheard_place is None else self._unheard_place
+        far = self._share_of_range(asked.measured - place) > self.cfg.yield_distance
+        moved = self._placed & far
+        self._unheard_place = asked.measured if moved.any() else place
+        if moved.any():
+            self._moved = ", ".join(f"'{self._names[i]}'" for i in np.flatnonzero(moved))
+            self.limiter.restart(np.where(moved, asked.measured, self.limiter.motion.pos))
+            self._rest = self._yielded = None
 
     def _in_full(self, reason: Reason | None, asked: SafetyInput) -> str:
         if reason is Reason.DOUBT:
@@ -271,11 +274,16 @@ class Safety:
             return asked.graph_problem
         if reason is not Reason.TRACKING:
             return ""
+        if self._moved:
+            return f"{self._moved} moved while no node received the commands"
         worst = int(np.nan_to_num(self._apart(asked.measured), nan=np.inf).argmax())
-        apart, limit = np.abs(self.limiter.motion.pos - asked.measured), self.cfg.max_tracking_error
+        apart = np.abs(self.limiter.motion.pos - asked.measured)
+        setting = "yield_distance" if self._held_by_graph else "max_tracking_error"
+        limit = getattr(self.cfg, setting)
+        after = " after a problem of the graph" if self._held_by_graph else ""
         return (
-            f"'{self._names[worst]}' is {apart[worst]:.3f} from its command, at most"
-            f" {limit * self._range[worst]:.3f} (safety.max_tracking_error={limit:g} of its range)"
+            f"'{self._names[worst]}' is {apart[worst]:.3f} from its command{after}, at most"
+            f" {limit * self._range[worst]:.3f} (safety.{setting}={limit:g} of its range)"
         )
 
     def reached(self, measured: Array) -> bool:
@@ -284,7 +292,11 @@ class Safety:
 
     def _apart(self, measured: Array) -> Array:
         """Return the tracking error per joint, as a share of its range."""
-        return np.abs(self.limiter.motion.pos - measured) / self._range * self._follows
+        return self._share_of_range(self.limiter.motion.pos - measured)
+
+    def _share_of_range(self, distance: Array) -> Array:
+        """Return distances (n,) as shares of the joints' ranges, 0 where none is checked."""
+        return np.abs(distance) / self._range * self._follows
 
 
 def _within(limits: Limits, cfg: Safety.Config) -> Limits:

@@ -47,6 +47,17 @@ def test_a_rotation_is_about_the_axes_of_the_base():
     np.testing.assert_allclose(found.action(LAST, target), act, atol=1e-12)
 
 
+def test_a_hand_that_turns_on_beyond_half_a_turn_does_not_turn_back():
+    """Limits of the axes clip the target beside the last one."""
+    found = delta_actions(spec(), TURNING)
+    assert found is not None
+    last, act = LAST.copy(), np.zeros(7)
+    last[3:6], act[3:6] = (3.1, 0.0, 0.0), (found.high[3], 0.0, 0.0)
+    turned = found.target(last, act)[3:6]
+    np.testing.assert_allclose(turned, [3.1 + found.high[3], 0.0, 0.0], atol=1e-12)
+    assert turned[0] > np.pi
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("index", [0, 4, 6])
 def test_what_is_not_finite_stays_so(bad, index):

@@ -117,9 +117,14 @@ def test_goals_that_are_refused_are_counted(node: Dds):
             out.send(WAY)
             return any("were refused" in problem for problem in node.problems())
 
-        watch = watching(out)
         assert wait_until(refused, 10.0)
-        assert "goals were refused" in watch.poll()
+        watch = watching(out)
+
+        def seen() -> bool:
+            out.send(WAY)
+            return "goals were refused" in watch.poll()
+
+        assert wait_until(seen, 10.0)
     finally:
         server.close()
 
