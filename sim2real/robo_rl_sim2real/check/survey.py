@@ -147,7 +147,7 @@ def survey(
         loaded_late_s = np.zeros(0) if rivals else _loaded_late(clock)
         for arrivals in heard.values():  # excludes messages during the timing
             arrivals.stamps_s.clear()
-        button.poll()
+        button.poll(transport)
         began_s = clock.now_s()
         clock.sleep(seconds)
         for arrivals in heard.values():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.node.graph_checks import EndpointSource
 from robo_rl_sim2real.transport.base import (
     COMMAND,
     LATCHED,
@@ -67,7 +68,7 @@ class EmergencyStopListener:
         *,
         shared: bool = False,
     ) -> None:
-        self._transport, self._topic, self._now_s = transport, topic, now_s
+        self._topic, self._now_s = topic, now_s
         self._subscribe = partial(transport.subscribe, topic, MsgType.FLAG, put)
         self._shared, self._lock = shared, threading.Lock()
         self._asked_s: float | None = None
@@ -84,13 +85,16 @@ class EmergencyStopListener:
         asked_s = self._asked_s
         return asked_s is not None and self._now_s() - asked_s < _PATIENCE_S
 
-    def poll(self) -> str:
-        """Query the publishers, and ask latched ones for their last message. Thread-safe.
+    def poll(self, graph: EndpointSource) -> str:
+        """Judge the publishers, and ask latched ones for their last message. Thread-safe.
+
+        Args:
+            graph: The present graph.
 
         Returns:
             Why presses may be missed; empty if they are not.
         """
-        ends = self._transport.endpoints(self._topic)
+        ends = graph.endpoints(self._topic)
         with self._lock:
             if self._asked_s is None and any(end.writes and end.qos.latched for end in ends):
                 self._subscribe(LATCHED)

@@ -18,11 +18,13 @@ from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.core.lifecycle_states import Event, TransitionError, after
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading, Values
-from robo_rl_sim2real.node import command_receivers, emergency_stop
+from robo_rl_sim2real.node import emergency_stop
+from robo_rl_sim2real.node.command_checks import exclusive_check, receiver_checks
 from robo_rl_sim2real.node.diagnostics import DiagnosticSources, reporter, with_query_times
 from robo_rl_sim2real.node.emergency_stop import EmergencyStopListener
+from robo_rl_sim2real.node.graph_checks import GraphCheck
 from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split
-from robo_rl_sim2real.node.publisher_monitor import GraphCheck, PublisherMonitor
+from robo_rl_sim2real.node.publisher_monitor import PublisherMonitor
 from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
 from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
@@ -34,7 +36,6 @@ _CLEAR_S = 5.0
 """Time after which a problem that does not recur is cleared."""
 _MAX_UNDELIVERED = 3
 """Consecutive periods without a sent command, after which the watchdog hears of none either."""
-_RIVALS_REMEDY = "stop the other, or command.exclusive=false; a killed one is forgotten after 10 s"
 _MAX_TEXT = 4096
 """Characters of an instruction or a request, which bounds what a wrong topic can cost."""
 
@@ -230,32 +231,13 @@ class Node:
 
     def _graph_checks(self) -> list[GraphCheck]:
         """Return what holds the robot beside several publishers of readings."""
+        topics, listener = self.wiring.command_topics, self._estop_listener
         button = GraphCheck(
-            "the emergency stop is not reliable", self._estop_listener.poll, emergency_stop.REMEDY
+            "the emergency stop is not reliable", listener.poll, emergency_stop.REMEDY
         )
-        unheard, some = (
-            GraphCheck(
-                "the commands have no receiver",
-                partial(self._find_unheard, whole=whole),
-                command_receivers.REMEDY,
-                "commands" if whole else "others",
-            )
-            for whole in (True, False)
-        )
-        alone = GraphCheck("another node publishes the commands", self._find_rivals, _RIVALS_REMEDY)
-        checks = [alone, button] if self._alone else [button]
-        accepted = GraphCheck(
-            "the controller refuses the commands",
-            command_receivers.RefusedGoals(self._out.answered).poll,
-            command_receivers.REFUSAL_REMEDY,
-        )
-        return checks if self.dry_run else [*checks, unheard, some, accepted]
-
-    def _find_unheard(self, *, whole: bool) -> str:
-        """Return the command topics without a receiver, if these are all or only some of them."""
-        topics = self.wiring.command_topics
-        found = command_receivers.missing_receivers(self.transport, topics)
-        return "; ".join(found) if whole is (len(found) == len(topics)) else ""
+        alone = exclusive_check(topics, lambda: self.guard.writers)
+        received = receiver_checks(topics, self._out.answered)
+        return [*([alone] * self._alone), button, *([] if self.dry_run else received)]
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:
@@ -336,16 +318,6 @@ class Node:
                 found=f"none on {', '.join(silent)}",
                 hint=self.inbox.problem(topics) or None,
             )
-
-    def _find_rivals(self) -> str:
-        """Return the other nodes that publish commands, beside the guard; empty for none."""
-        found = list[str]()
-        for outlet in self.wiring.command_topics:
-            ends = self.transport.endpoints(outlet.topic, action=outlet.action)
-            others = [end.node or "unnamed node" for end in ends if end.writes]
-            if len(others) > self.guard.writers:
-                found.append(f"{outlet.topic}: published by {', '.join(sorted(others))}")
-        return "; ".join(found)
 
     def _grant(self) -> None:
         for what, problem in self.requests.process_all():

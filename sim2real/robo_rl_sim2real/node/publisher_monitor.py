@@ -7,13 +7,13 @@ on one topic are interleaved, and each of them can be plausible. Further checks 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
 
 from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.node.graph_checks import EndpointSource, GraphCheck, GraphSnapshot
 from robo_rl_sim2real.transport.base import Endpoint, Transport
 
 _EVERY_S = 0.5
@@ -25,22 +25,6 @@ def competing_publishers(kind: MsgType, ends: Iterable[Endpoint]) -> str:
     """Return the publishing nodes of a topic if there are several; empty otherwise."""
     found = [end.node or "unnamed node" for end in ends if end.writes and end.type == kind.value]
     return f"{len(found)} nodes publish it: {', '.join(sorted(found))}" if len(found) > 1 else ""
-
-
-class GraphCheck(NamedTuple):
-    """A condition of the graph without which the robot does not move.
-
-    Args:
-        subject: What is amiss if the condition does not hold, in a refusal.
-        find: Queries the graph; returns what is amiss, with its topic, and empty for nothing.
-        remedy: What to do about it.
-        about: Field of ``GraphProblems`` that holds what is amiss.
-    """
-
-    subject: str
-    find: Callable[[], str]
-    remedy: str
-    about: Literal["readings", "commands", "others"] = "others"
 
 
 class PublisherMonitor:
@@ -110,7 +94,8 @@ class PublisherMonitor:
     def _find(self) -> list[tuple[GraphCheck, str]]:
         """Query the graph; return the conditions that do not hold, each with what is amiss."""
         with self._lock:
-            found = [(check, why) for check in self._checks if (why := check.find())]
+            graph = GraphSnapshot(self._transport)
+            found = [(check, why) for check in self._checks if (why := check.find(graph))]
             by_kind = {
                 kind: "; ".join(why for check, why in found if check.about == kind)
                 for kind in GraphProblems._fields
@@ -118,9 +103,9 @@ class PublisherMonitor:
             self.problems = GraphProblems(**by_kind)
             return found
 
-    def _find_rivals(self) -> str:
+    def _find_rivals(self, graph: EndpointSource) -> str:
         found = {
-            topic: competing_publishers(kind, self._transport.endpoints(topic))
+            topic: competing_publishers(kind, graph.endpoints(topic))
             for topic, kind in self._topics.items()
         }
         return "; ".join(f"{topic}: {why}" for topic, why in found.items() if why)

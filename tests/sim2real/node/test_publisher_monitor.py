@@ -6,7 +6,8 @@ import time
 
 from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.node.publisher_monitor import GraphCheck, PublisherMonitor
+from robo_rl_sim2real.node.graph_checks import GraphCheck
+from robo_rl_sim2real.node.publisher_monitor import PublisherMonitor
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 TOPICS = {"/joint_states": MsgType.JOINT_STATES, "/pose": MsgType.POSE}
@@ -38,9 +39,9 @@ def test_topics_that_are_shared_and_other_interfaces_are_no_problem():
 def test_what_is_amiss_is_told_by_what_it_means():
     bus = Bus()
     checks = [
-        GraphCheck("nobody hears", lambda: "/command: nobody", "", "commands"),
-        GraphCheck("no button", lambda: "/estop: 2 nodes", ""),
-        GraphCheck("nothing", lambda: "", ""),
+        GraphCheck("nobody hears", lambda _: "/command: nobody", "", "commands"),
+        GraphCheck("no button", lambda _: "/estop: 2 nodes", ""),
+        GraphCheck("nothing", lambda _: "", ""),
     ]
     found = PublisherMonitor(Loopback(bus), TOPICS, checks=checks)
     assert found.poll() == "/estop: 2 nodes; /command: nobody"

@@ -10,7 +10,12 @@ from small_domains import free_domain
 
 from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.node.command_receivers import RefusedGoals, missing_receivers
+from robo_rl_sim2real.node.command_checks import (
+    RefusedGoals,
+    exclusive_check,
+    missing_receivers,
+    receiver_checks,
+)
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, GoalCounts, Transport
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
@@ -101,3 +106,27 @@ def test_goals_are_refused_where_most_are_since_the_last_look():
     ):
         counts.now = GoalCounts(sent, refused)
         assert found.poll() == says
+
+
+def test_what_is_unheard_as_a_whole_is_told_apart_from_what_is_unheard_in_part():
+    bus = Bus()
+    whole, some, _ = receiver_checks([ARRAY, ARRAY._replace(topic="/gripper")], {})
+    node = Loopback(bus)
+    assert (whole.about, some.about) == ("commands", "others")
+    assert "/commands: no node" in whole.find(node)
+    assert "/gripper: no node" in whole.find(node)
+    assert some.find(node) == ""
+    Loopback(bus).subscribe("/commands", MsgType.ARRAY, lambda _: None, COMMAND)
+    assert whole.find(node) == ""
+    assert some.find(node) == "/gripper: no node receives the commands"
+
+
+def test_others_publish_commands_once_there_are_more_than_the_watchdog_has():
+    bus, allowed = Bus(), [0]
+    check = exclusive_check([ARRAY], lambda: allowed[0])
+    node = Loopback(bus)
+    assert check.find(node) == ""
+    Loopback(bus).create_publisher("/commands", MsgType.ARRAY)
+    assert check.find(node) == "/commands: published by unnamed node"
+    allowed[0] = 1
+    assert check.find(node) == ""
