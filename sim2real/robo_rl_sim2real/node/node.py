@@ -29,6 +29,7 @@ from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
 from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
+from robo_rl_sim2real.perception.latest_worker import LatestWorker
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Transport, reading_qos
 from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLostError
 
@@ -95,6 +96,15 @@ class Node:
         self.guard: MotionGuard = Unguarded()
         self.inbox, self.listeners = Inbox(), Listeners()
         self.darkroom = ImageWorker(self.wiring.preprocessors, self.inbox)
+        self.instructions = LatestWorker(
+            {
+                topic: partial(self._take_instruction, topic)
+                for topic, kind in self.wiring.readings.items()
+                if kind is MsgType.TEXT
+            },
+            self._refuse_instruction,
+            "instructions",
+        )
         self.ticks = PeriodicTimer(1.0 / contract.act.rate_hz, self.clock)
         self.record = HealthCounters(
             dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz)
@@ -179,6 +189,7 @@ class Node:
             self.publishers.close()
             self.runtime.parts.policy.close()
             self.darkroom.close()
+            self.instructions.close()
         finally:
             self.transport.close()
 
@@ -226,7 +237,8 @@ class Node:
         )
         transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
-            put = self._teller(topic) if kind is MsgType.TEXT else self._putter(topic, kind)
+            is_text = kind is MsgType.TEXT
+            put = partial(self._hear_instruction, topic) if is_text else self._putter(topic, kind)
             transport.subscribe(topic, kind, put, reading_qos(kind))
 
     def _graph_checks(self) -> list[GraphCheck]:
@@ -246,21 +258,28 @@ class Node:
 
         return put
 
-    def _teller(self, topic: str) -> Callable[[Reading], None]:
-        """Return what takes up an instruction; one that does not fit leaves the last in effect."""
+    def _hear_instruction(self, topic: str, reading: Reading) -> None:
+        """Hand an instruction to the thread that encodes it, since that takes long."""
+        try:
+            _short(reading)
+        except RoboRlError as error:
+            self._refuse_instruction(topic, str(error))
+        else:
+            self.listeners.on_message(topic, MsgType.TEXT, reading)
+            self.instructions.put(topic, reading)
 
-        def put(reading: Reading) -> None:
-            try:
-                said = _short(reading)
-                self.listeners.on_message(topic, MsgType.TEXT, reading)
-                self.runtime.parts.observer.check_words(said)
-            except RoboRlError as error:
-                self.record.count_refusal(str(error))
-                self.listeners.on_event("refused", f"instruction: {error}")
-            else:
-                self.inbox.put(topic, reading)
+    def _take_instruction(self, topic: str, reading: Reading) -> None:
+        """Take up an instruction; one that does not fit leaves the last in effect.
 
-        return put
+        Raises:
+            ConfigError: It does not fit.
+        """
+        self.runtime.parts.observer.check_words(str(reading.fields["data"]))
+        self.inbox.put(topic, reading)
+
+    def _refuse_instruction(self, topic: str, why: str) -> None:
+        self.record.count_refusal(why)
+        self.listeners.on_event("refused", f"instruction: {why}")
 
     def _press(self, reading: Reading) -> None:
         self.inbox.put(self._estop, reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -19,8 +20,15 @@ class TextSource(Protocol):
     text: str
 
 
+_KEPT = 4
+"""Encoded instructions that are kept: the one in effect, the next one, and those of settings."""
+
+
 class SpokenText:
-    """Encodes the latest instruction, once.
+    """Encodes an instruction once, in the first thread that needs its item.
+
+    The instruction in effect stays encoded while another thread encodes the next one, so that the
+    control loop does not encode.
 
     Args:
         encoder: Encoder of the policy; None if it reads no instruction.
@@ -28,7 +36,7 @@ class SpokenText:
 
     def __init__(self, encoder: TextEncoder | None) -> None:
         self._encoder = encoder
-        self._latest: tuple[str, Values] | None = None
+        self._encoded = lru_cache(_KEPT)(self._encode)
 
     def said(self, source: TextSource, inbox: Inbox) -> str:
         """Return the words in effect; empty for none."""
@@ -45,9 +53,9 @@ class SpokenText:
         Raises:
             ConfigError: The words are none or too many, or the policy reads no instruction.
         """
+        return self._encoded(text)
+
+    def _encode(self, text: str) -> Values:
         if self._encoder is None:
             raise ConfigError("the policy reads no instruction", where=INSTRUCTION, found=text)
-        latest = self._latest  # of the control loop or of the transport's thread
-        if latest is None or latest[0] != text:
-            latest = self._latest = text, self._encoder.encode([text])[0]
-        return latest[1]
+        return self._encoder.encode([text])[0]

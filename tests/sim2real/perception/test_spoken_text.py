@@ -11,6 +11,7 @@ from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.perception.observer import Observer, Source
+from robo_rl_sim2real.perception.spoken_text import SpokenText
 
 TOPIC = "/policy/instruction"
 ENCODER = {"name": "bytes", "max_bytes": 16}
@@ -106,3 +107,17 @@ def test_a_robot_without_an_instruction_does_not_begin():
     bench.runtime.parts = parts
     with pytest.raises(RoboRlError, match="cannot activate: no instruction"):
         bench.runtime.activate(inbox(), 0)
+
+
+def test_the_words_in_effect_stay_encoded_while_others_are():
+    class Counted:
+        spec, asked = TEXT, list[str]()
+
+        def encode(self, sentences):
+            self.asked.extend(sentences)
+            return np.zeros((len(sentences), 16), np.int64)
+
+    words = SpokenText(Counted())
+    for text in ("lift", "press", "lift", "press", "lift"):
+        words.encode(text)
+    assert Counted.asked == ["lift", "press"]

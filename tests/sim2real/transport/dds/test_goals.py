@@ -17,7 +17,7 @@ from cyclonedds.domain import DomainParticipant
 
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.node.command_receivers import RefusedGoals
+from robo_rl_sim2real.node.command_checks import RefusedGoals
 from robo_rl_sim2real.transport.base import SEND_GOAL
 from robo_rl_sim2real.transport.dds import goals as dds_goals
 from robo_rl_sim2real.transport.dds.action_interfaces import (

@@ -1,0 +1,166 @@
+"""Instructions are encoded beside the transport and the loop, and an unfit one changes nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_bundles import make_bundle
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.config.models import validate_strict
+from robo_rl.config.registry import load
+from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
+from robo_rl.language.byte_text import ByteText
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.settings import DeploySettings
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+ROBOT = load("robots", "panda")
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
+DT_S = 1.0 / ROBOT.rates.control_hz
+TOPIC = "/policy/instruction"
+TEXT = TensorSpec(shape=(16,), dtype="int64", unit=TOKEN)
+
+
+def reading_bundle(path: Path) -> Bundle:
+    """A bundle whose policy is given an instruction, though its graph reads none."""
+    bundle = make_bundle(path / "bundle", ROBOT)
+    agreed = bundle.manifest.contract
+    obs = ObsSpec(items={**agreed.obs.items, "instruction": TEXT})
+    encoder = {"name": "bytes", "max_bytes": 16}
+    contract = agreed.model_copy(update={"obs": obs, "text_encoder": encoder})
+    manifest = bundle.manifest.model_copy(update={"contract": contract, "files": {}})
+    return Bundle.write(path / "reads", manifest, {"policy.onnx": bundle.read("policy.onnx")})
+
+
+class World:
+    """The panda on a bus and a clock of its own; the encoder waits before ``slow`` texts."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s, self.pos, self.number = 50.0, ROBOT.home_ctrl.copy(), 0
+        self.may, self.encoded = threading.Event(), list[tuple[str, str]]()
+        encode = ByteText.encode
+
+        def slowly(encoder: ByteText, sentences: list[str]):
+            self.encoded.append((threading.current_thread().name, sentences[0]))
+            if sentences[0].startswith("slow"):
+                assert self.may.wait(10.0)
+            return encode(encoder, sentences)
+
+        monkeypatch.setattr(ByteText, "encode", slowly)
+        bus = Bus(lambda: self.now_s)
+        robot = Loopback(bus)
+        self.joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
+        self.estop = robot.create_publisher("/estop", MsgType.FLAG)
+        self.instruction = robot.create_publisher(TOPIC, MsgType.TEXT, LATCHED)
+        self.commands = list[Reading]()
+        robot.subscribe(ROBOT.topics.command, MsgType.ARRAY, self.commands.append, COMMAND)
+        settings = {
+            "robot": {"name": "panda"},
+            "observe": {
+                "pos": {"topic": "/joint_states", "field": "position"},
+                "instruction": {"topic": TOPIC, "msg_type": "std_msgs/msg/String"},
+            },
+            "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
+        }
+        self.node = Node(
+            validate_strict(settings, DeploySettings),
+            reading_bundle(path),
+            Loopback(bus),
+            clock=Clock(lambda: self.now_s, lambda _: None),
+        )
+        self.run(4)
+
+    @property
+    def in_effect(self) -> str:
+        """The words that the policy follows."""
+        found = self.node.inbox.get(TOPIC)
+        return "" if found is None else str(found.fields["data"])
+
+    def instruct(self, text: str) -> None:
+        self.instruction.send(Reading({"data": np.asarray(text)}, (), 0.0))
+
+    def run(self, ticks: int) -> State:
+        for _ in range(ticks):
+            self.joints.send(Reading({"position": self.pos[::-1]}, NAMES[::-1], 0.0))
+            self.number += 1
+            self.node.tick(self.number)
+            if self.commands:
+                self.pos = self.commands[-1].fields["data"]
+            self.now_s += DT_S
+        return self.node.runtime.state
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path, monkeypatch)
+    yield made
+    made.may.set()
+    made.node.close()
+
+
+def until(done: Callable[[], object]) -> None:
+    end_s = time.monotonic() + 10.0
+    while not done() and time.monotonic() < end_s:
+        time.sleep(0.001)
+    assert done()
+
+
+def test_a_slow_encoder_delays_neither_the_emergency_stop_nor_the_loop(world: World):
+    world.instruct("lift it")
+    until(lambda: world.in_effect == "lift it")
+    world.node.request("activate")
+    assert world.run(20) is State.RUNNING
+    world.instruct("slow lift")
+    until(lambda: ("instructions", "slow lift") in world.encoded)
+    assert world.run(10) is State.RUNNING  # the last instruction stays in effect meanwhile
+    assert world.in_effect == "lift it"
+    world.estop.send(Reading({"data": np.asarray(True)}, (), 0.0))
+    assert world.node.runtime.life.stopped
+    world.may.set()
+    until(lambda: world.in_effect == "slow lift")
+    world.run(5)
+    assert {thread for thread, _ in world.encoded} == {"instructions"}
+    assert len(world.encoded) == 2
+
+
+def test_of_instructions_that_wait_the_latest_is_encoded(world: World):
+    world.instruct("slow lift")
+    until(lambda: world.encoded)
+    for number in range(100):
+        world.instruct(f"press {number}")
+    world.may.set()
+    until(lambda: world.in_effect == "press 99")
+    assert [text for _, text in world.encoded] == ["slow lift", "press 99"]
+
+
+@pytest.mark.parametrize("text", ["lift it as high as you can", " ", "x" * 5000])
+def test_an_instruction_that_does_not_fit_is_refused_and_the_last_stays(world: World, text: str):
+    world.instruct("lift it")
+    until(lambda: world.in_effect == "lift it")
+    world.instruct(text)
+    until(lambda: world.node.health.refused == 1)
+    assert world.in_effect == "lift it"
+    world.instruct("press it")
+    until(lambda: world.in_effect == "press it")
+
+
+def test_an_encoder_that_breaks_is_told_and_the_next_instruction_is_heard(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as broken:
+        broken.setattr(ByteText, "encode", lambda *_: 1 / 0)
+        world.instruct("lift it")
+        until(lambda: "ZeroDivisionError" in world.node.health.problem)
+    world.instruct("press it")
+    until(lambda: world.in_effect == "press it")
