@@ -7,6 +7,7 @@ on one topic are interleaved, and each of them can be plausible. Further checks 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 
@@ -17,6 +18,9 @@ from robo_rl_sim2real.node.graph_checks import EndpointSource, GraphCheck, Graph
 from robo_rl_sim2real.transport.base import Endpoint, Transport
 
 _EVERY_S = 0.5
+_OVERDUE_S = 3.0
+"""Time since the last look at the graph, after which it is unknown; a look takes milliseconds."""
+_UNKNOWN = "who publishes is not known"
 
 REMEDY = "stop the others, or name the topic in shared_topics; a killed one is forgotten after 10 s"
 
@@ -52,7 +56,15 @@ class PublisherMonitor:
             *checks,
             GraphCheck("readings of several sources", self._find_rivals, REMEDY, "readings"),
         )
-        self.problems = GraphProblems()
+        self._found, self._answered_s = GraphProblems(), 0.0
+
+    @property
+    def problems(self) -> GraphProblems:
+        """Problems of the last look; also that it is long ago, while looks are repeated."""
+        ago_s = time.monotonic() - self._answered_s
+        if self._thread is None or self._over.is_set() or ago_s < _OVERDUE_S:
+            return self._found
+        return self._found._replace(readings=f"{_UNKNOWN}: a query hangs for {ago_s:.0f} s")
 
     def poll(self) -> str:
         """Query the graph; return all that is amiss, empty for nothing. Thread-safe."""
@@ -63,7 +75,7 @@ class PublisherMonitor:
         """Query the graph, and refuse a start if something is amiss. Thread-safe.
 
         Raises:
-            RoboRlError: A condition does not hold.
+            RoboRlError: A condition does not hold, or an earlier query hangs.
         """
         for check, found in self._find():
             raise RoboRlError(f"cannot {what}: {check.subject}", found=found, hint=check.remedy)
@@ -75,6 +87,7 @@ class PublisherMonitor:
         The context does not wait for a query at its end, since the robot still moves there.
         """
         self.close()
+        self._answered_s = time.monotonic()
         self._over = over = threading.Event()
         self._thread = threading.Thread(
             target=self._watch, args=(over,), name="publishers", daemon=True
@@ -93,15 +106,19 @@ class PublisherMonitor:
 
     def _find(self) -> list[tuple[GraphCheck, str]]:
         """Query the graph; return the conditions that do not hold, each with what is amiss."""
-        with self._lock:
+        if not self._lock.acquire(timeout=_OVERDUE_S):
+            raise RoboRlError(f"{_UNKNOWN}: a query hangs", hint="restart the node, or the others")
+        try:
             graph = GraphSnapshot(self._transport)
             found = [(check, why) for check in self._checks if (why := check.find(graph))]
             by_kind = {
                 kind: "; ".join(why for check, why in found if check.about == kind)
                 for kind in GraphProblems._fields
             }
-            self.problems = GraphProblems(**by_kind)
+            self._found, self._answered_s = GraphProblems(**by_kind), time.monotonic()
             return found
+        finally:
+            self._lock.release()
 
     def _find_rivals(self, graph: EndpointSource) -> str:
         found = {
@@ -115,5 +132,5 @@ class PublisherMonitor:
             try:
                 self.poll()
             except Exception as error:  # an unknown graph is a problem
-                why = f"who publishes is not known: {type(error).__name__}: {error}"
-                self.problems = GraphProblems(readings=why)
+                why = f"{_UNKNOWN}: {type(error).__name__}: {error}"
+                self._found, self._answered_s = GraphProblems(readings=why), time.monotonic()

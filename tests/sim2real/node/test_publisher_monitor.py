@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 
+import pytest
+
+from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.node import publisher_monitor
 from robo_rl_sim2real.node.graph_checks import GraphCheck
 from robo_rl_sim2real.node.publisher_monitor import PublisherMonitor
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
@@ -80,3 +86,31 @@ def test_a_transport_that_breaks_is_a_problem_until_it_answers_again(monkeypatch
         assert problem() == "who publishes is not known: OSError: no buffer space"
         monkeypatch.setattr(node, "endpoints", asked)
         assert problem() == ""
+
+
+def test_a_query_that_hangs_is_a_problem_until_it_answers(monkeypatch):
+    monkeypatch.setattr(publisher_monitor, "_OVERDUE_S", 0.8)  # more than the time between looks
+    node, may = Loopback(Bus()), threading.Event()
+    found, asked = PublisherMonitor(node, TOPICS), node.endpoints
+
+    def held(topic: str, *, action: bool = False):
+        may.wait(10.0)
+        return asked(topic, action=action)
+
+    def wait(done: Callable[[], bool]) -> None:
+        until = time.monotonic() + 5.0
+        while not done() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert done()
+
+    monkeypatch.setattr(node, "endpoints", held)
+    with found.running():
+        assert found.problems.text == ""
+        wait(lambda: found.problems.readings.startswith("who publishes is not known: a query hang"))
+        with pytest.raises(RoboRlError, match="a query hangs"):
+            found.demand("activate")
+        may.set()
+        wait(lambda: found.problems.text == "")
+    may.clear()
+    time.sleep(1.0)
+    assert found.problems.text == ""  # nobody looks, so that nothing is overdue
