@@ -18,7 +18,7 @@ from robo_rl.bundle.manifest import (
     NumericParity,
     QueryLatency,
 )
-from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.core.spec import TOKEN, ActSpec, ObsSpec, TensorSpec
 
 HORIZON, EXEC = 8, 4
 
@@ -100,6 +100,16 @@ def with_items(path: Path, bundle: Bundle, **items: TensorSpec) -> Bundle:
     agreed = bundle.manifest.contract
     obs = ObsSpec(items={**agreed.obs.items, **items})
     contract = agreed.model_copy(update={"obs": obs})
+    manifest = bundle.manifest.model_copy(update={"contract": contract, "files": {}})
+    return Bundle.write(path, manifest, {"policy.onnx": bundle.read("policy.onnx")})
+
+
+def with_instruction(path: Path, bundle: Bundle) -> Bundle:
+    """Another bundle whose policy is also told an instruction of up to 16 bytes."""
+    agreed, text = bundle.manifest.contract, TensorSpec(shape=(16,), dtype="int64", unit=TOKEN)
+    obs = ObsSpec(items={**agreed.obs.items, "instruction": text})
+    encoder = {"name": "bytes", "max_bytes": 16}
+    contract = agreed.model_copy(update={"obs": obs, "text_encoder": encoder})
     manifest = bundle.manifest.model_copy(update={"contract": contract, "files": {}})
     return Bundle.write(path, manifest, {"policy.onnx": bundle.read("policy.onnx")})
 

@@ -29,7 +29,7 @@ def check_readings(facts: SurveyResult) -> Iterator[CheckResult]:
         if topic not in facts.settings.shared_topics:
             yield from _alone(topic, kind, facts.endpoints[topic])
         came = len(facts.arrivals[topic].stamps_s)
-        if came and kind is MsgType.TEXT:
+        if kind is MsgType.TEXT and facts.arrivals[topic].newest is not None:
             yield ok(topic, f"{kind.value}, an instruction")
         elif came:
             yield _pace(facts, topic)

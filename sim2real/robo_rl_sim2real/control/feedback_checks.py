@@ -90,7 +90,8 @@ class FeedbackChecker:
             reading = inbox.get(topic)
             assert reading is not None
             told = None if near is None else near[rows]
-            judge.check(reading, pos[rows], self._velocity(topic, reading), told)
+            silent_s = inbox.longest_gap_s(topic, judge.checked_s)
+            judge.check(reading, pos[rows], self._velocity(topic, reading), told, silent_s)
 
     def _velocity(self, topic: str, reading: Reading) -> Values | None:
         """Return the joints' measured velocities; None if the driver sends none, or NaN."""

@@ -126,8 +126,18 @@ class PlausibilityCheck:
         drift = _DRIFT * self.axes.velocity * cfg.standstill_s
         return bool((spread <= np.maximum(drift, 2.0 * cfg.min_noise)).all())
 
+    @property
+    def checked_s(self) -> float:
+        """Arrival time of the last checked reading; −inf without one."""
+        return -np.inf if self._last is None else self._last.at_s
+
     def check(
-        self, reading: Reading, pos: Values, vel: Values | None, commanded: Values | None
+        self,
+        reading: Reading,
+        pos: Values,
+        vel: Values | None,
+        commanded: Values | None,
+        silent_s: float | None = None,
     ) -> None:
         """Check the newest reading; a reading that was checked before has no effect.
 
@@ -137,13 +147,15 @@ class PlausibilityCheck:
             vel: (m,) its velocities; None without any.
             commanded: (m,) commanded positions, NaN for joints without a position command; None
                 without commands.
+            silent_s: Longest time without a reading since the last checked one; None for the time
+                since that one, if every reading is checked.
         """
         before = self._last
         if before is not None and reading.stamp_s == before.at_s:
             return
         self._last = seen = _seen(before, reading, pos, self.cfg.min_interval_s)
         if before is not None and not self._anywhere:
-            self._note_silence(seen.at_s - before.at_s)
+            self._note_silence(seen.at_s - before.at_s if silent_s is None else silent_s)
         amiss = self._beyond(pos) or self._too_fast(vel) or self._jumped(before, seen)
         if amiss:
             self._recent.clear()

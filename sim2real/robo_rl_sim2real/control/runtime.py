@@ -90,6 +90,7 @@ class Runtime:
         self._left: Values | None = None
         self._waiting_s: float | None = None
         self._begun = self._last = self._said = 0
+        self._said_s = -np.inf
         self._grip = TeleopInput(held=False, target=None, received_s=-np.inf)
         self._instruction = ""
 
@@ -151,18 +152,19 @@ class Runtime:
         self.parts.policy.restart()
         safety.restart(self._pos if commanded is None else commanded)
         self._begun = self._last = self._said = number
+        self._said_s = self.now_s()
         self._waiting_s = None
 
     def tick(self, inbox: Inbox, number: int) -> TickOutput:
         """Run control period ``number``; the periods since the last call count as missed."""
-        stalled, self._last = number - self._said > 1, number
+        self._last = number
         if not self.state.moves:
-            return self._resting(stalled=stalled, problem=self._check_feedback(inbox))
+            return self._resting(problem=self._check_feedback(inbox))
         problem = self._update_policy(inbox, number - self._begun)
         now_s = self.now_s()
-        asked = self._asked(now_s, stalled=stalled)._replace(readings_regular=self._regular(inbox))
+        asked = self._asked(now_s)._replace(readings_regular=self._regular(inbox))
         command = self.parts.safety.step(asked, now_s)
-        self._said, self._commanding = number, True
+        self._said, self._said_s, self._commanding = number, now_s, True
         if self._waits_for_first(command.reason):
             problem = self._wait_for_first(now_s) or problem
         else:
@@ -192,9 +194,18 @@ class Runtime:
         """
         if self.state.moves:
             self.parts.safety.latch(reason)
-        stalled, self._last = number - self._said > 1, number
+        self._last = number
         self.life.fail()
-        return self._resting(stalled=stalled) if unsent is None else TickOutput(unsent, self.state)
+        return self._resting() if unsent is None else TickOutput(unsent, self.state)
+
+    def _stalled(self, now_s: float) -> bool:
+        """Return whether the robot has stopped at its last command, because the next one is late.
+
+        A period is missed once the next one is due; an error or a slow policy can delay a command
+        within its own period too. The watchdog has the same rule.
+        """
+        late_s = now_s - self._said_s
+        return self._last - self._said > 1 or late_s > 2.0 * self.parts.safety.limits.dt_s
 
     def _update_policy(self, inbox: Inbox, tick: int) -> str:
         """Observe, receive the policy's chunk and request the next one; return the problem."""
@@ -292,7 +303,7 @@ class Runtime:
             observed_tick=begun + found.observed_tick, arrived_tick=begun + found.arrived_tick
         )
 
-    def _asked(self, now_s: float, *, stalled: bool) -> SafetyInput:
+    def _asked(self, now_s: float) -> SafetyInput:
         target, basis_s = self._target_and_basis(now_s)
         graph = self.graph()
         return SafetyInput(
@@ -303,7 +314,7 @@ class Runtime:
             pending_s=self.parts.policy.inference.pending_s(),
             estop=self.life.estopped,
             stop=self.life.stopped,
-            stalled=stalled,
+            stalled=self._stalled(now_s),
             implausible_reason=self._implausible_reason,
             graph_problem=graph.holding,
             is_unheard=bool(graph.commands),
@@ -347,10 +358,11 @@ class Runtime:
         self.life.deactivate()
         return f"the policy gave no first action within {limit:g} s (lifecycle.max_hold_s)"
 
-    def _resting(self, *, stalled: bool, problem: str = "") -> TickOutput:
+    def _resting(self, *, problem: str = "") -> TickOutput:
         """Return the commands to rest after a fault or the end; no command after the final hold."""
         now_s, safety = self.now_s(), self.parts.safety
-        self._said = self._last
+        stalled = self._stalled(now_s)
+        self._said, self._said_s = self._last, now_s
         if self.life.is_silent(now_s, at_rest=safety.limiter.at_rest):
             if self._commanding:
                 self._commanding, self._left = False, self._pos

@@ -184,14 +184,13 @@ class _LeaderArm:
 
     def on_reading(self, reading: Reading) -> None:
         with contextlib.suppress(SpecError):  # ``target`` reports the error
-            pos = select_by_name(reading, "position", self._sources, self._where)
-            self._judge.check(reading, pos, None, None)
+            self._judge.check(reading, self._positions(reading), None, None)
 
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
         if not self._judge.believed:
             self.release()
             raise SpecError(self._judge.problem, where=self._where)
-        led = self._scale * select_by_name(reading, "position", self._sources, self._where)
+        led = self._scale * self._positions(reading)
         home, zero = self._first = self._first or (stop(), led)
         target = home.copy()
         relative = home[self._moved] + led - zero
@@ -200,6 +199,16 @@ class _LeaderArm:
 
     def release(self) -> None:
         self._first = None
+
+    def _positions(self, reading: Reading) -> Values:
+        """Return the leader's positions in the order of ``cfg.joints``.
+
+        Raises:
+            SpecError: The message does not fit.
+        """
+        if not reading.names:  # the order would be the sender's
+            raise SpecError("joint states without names", where=self._where)
+        return select_by_name(reading, "position", self._sources, self._where)
 
 
 class _VelocityInput:

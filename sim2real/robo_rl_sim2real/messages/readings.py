@@ -23,6 +23,8 @@ CLOCK_SET_S = 1.0
 """Decrease of header times, in s, that indicates a reset clock rather than a late reading."""
 _ARRIVALS = 4
 """Number of arrival times that are kept per topic."""
+_GAPS = 31
+"""Number of longer gaps that are kept per topic, beside the latest."""
 
 
 class Reading(NamedTuple):
@@ -49,6 +51,8 @@ class Inbox:
     def __init__(self) -> None:
         self._newest: dict[str, Reading] = {}
         self._arrivals: dict[str, tuple[float, ...]] = {}
+        self._gaps: dict[str, tuple[tuple[float, float], ...]] = {}
+        """Topic → (arrival, time since the one before) of gaps that no later one exceeds."""
         self._repeats: dict[str, int] = {}
         self._amiss: dict[str, str] = {}
 
@@ -64,6 +68,8 @@ class Inbox:
         if before is not None and _is_same(reading, before):
             self._repeats[topic] = self._repeats.get(topic, 0) + 1
             return
+        if before is not None:  # before the reading, so that whoever sees it sees its gap
+            self._note_gap(topic, reading.stamp_s, reading.stamp_s - before.stamp_s)
         self._newest[topic] = reading
         self._arrivals[topic] = (*self._arrivals.get(topic, ())[1 - _ARRIVALS :], reading.stamp_s)
         self._repeats.pop(topic, None)
@@ -89,11 +95,23 @@ class Inbox:
         arrivals = self._arrivals.get(topic, ())
         return float(np.diff(arrivals).max()) if len(arrivals) == _ARRIVALS else np.inf
 
+    def longest_gap_s(self, topic: str, since_s: float) -> float:
+        """Return the longest time before one of a topic's readings that arrived after ``since_s``.
+
+        Readings that the control loop did not look at count too; 0 without any.
+        """
+        return next((gap_s for at_s, gap_s in self._gaps.get(topic, ()) if at_s > since_s), 0.0)
+
     def snapshot(self) -> Inbox:
-        """Return a copy of the present readings, unaffected by later ones."""
+        """Return a copy of the present readings and their gaps, unaffected by later ones."""
         copy = Inbox()
         copy._newest = self._newest.copy()
+        copy._gaps = self._gaps.copy()
         return copy
+
+    def _note_gap(self, topic: str, at_s: float, gap_s: float) -> None:
+        longer = [known for known in self._gaps.get(topic, ()) if known[1] > gap_s]
+        self._gaps[topic] = (*longer[-_GAPS:], (at_s, gap_s))
 
     def _silence(self, topic: str) -> str:
         repeats = self._repeats.get(topic, 0)

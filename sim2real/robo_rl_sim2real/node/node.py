@@ -25,7 +25,7 @@ from robo_rl_sim2real.node.emergency_stop import EmergencyStopListener
 from robo_rl_sim2real.node.graph_checks import GraphCheck
 from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split
 from robo_rl_sim2real.node.publisher_monitor import PublisherMonitor
-from robo_rl_sim2real.node.requests import Requests
+from robo_rl_sim2real.node.requests import PATIENCE_S, Requests
 from robo_rl_sim2real.node.services import offer_services
 from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
 from robo_rl_sim2real.perception.image_thread import ImageWorker
@@ -305,11 +305,24 @@ class Node:
         self._demand_readings(what)
         self.guard.check()
         self._estop_listener.begin()
-        self.publishers.demand(what)
+        self._demand_graph(what)
         if self._estop_listener.is_waiting and self.inbox.get(self._estop) is None:
             hint = "request it again in a second"
             raise RoboRlError(f"cannot {what}: the emergency stop is being read", hint=hint)
         begin(self.inbox, self._number)
+
+    def _demand_graph(self, what: str) -> None:
+        """Refuse a start that the graph forbids, or that its answer delays too long."""
+        began_s = self.clock.now_s()
+        self.publishers.demand(what)
+        spent_s = self.clock.now_s() - began_s
+        if spent_s > PATIENCE_S:
+            raise RoboRlError(
+                f"cannot {what}: the graph answered late",
+                expected=f"within {PATIENCE_S:g} s",
+                found=f"{spent_s:.1f} s",
+                hint="request it again",
+            )
 
     def _demand_still(self, what: str) -> None:
         """Refuse a start that the state, a stop or motion forbids, before any query of the graph.

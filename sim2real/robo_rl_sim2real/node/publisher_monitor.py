@@ -133,4 +133,4 @@ class PublisherMonitor:
                 self.poll()
             except Exception as error:  # an unknown graph is a problem
                 why = f"{_UNKNOWN}: {type(error).__name__}: {error}"
-                self._found, self._answered_s = GraphProblems(readings=why), time.monotonic()
+                self._found, self._answered_s = self._found._replace(readings=why), time.monotonic()

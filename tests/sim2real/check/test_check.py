@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_bundles import make_bundle, with_items, with_split
+from small_bundles import make_bundle, with_instruction, with_items, with_split
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import validate_strict
@@ -44,6 +44,7 @@ class Scene:
         self.obeys: MsgType | None = MsgType.ARRAY
         self.shape: tuple[int, int] | None = None
         self.fields: dict[str, Any] = {}
+        self.instructed = ""
         self.late_s, self.sent = 0.0, list[Reading]()
         self.quiet_share = 0.0  # of the time that is listened to, at its end
 
@@ -94,12 +95,16 @@ class Scene:
         observe = {"pos": {"topic": JOINTS, "field": "position"}}
         if self.shape is not None:
             observe["rgb"] = {"topic": CAMERA, "msg_type": MsgType.IMAGE.value}
+        if self.instructed:
+            observe["instruction"] = {"topic": self.instructed, "msg_type": MsgType.TEXT.value}
         return validate_strict(
             {"robot": {"name": "panda"}, "observe": observe, **self.fields}, DeploySettings
         )
 
     def bundle(self) -> Bundle:
         plain = make_bundle(self.path / "bundle", ROBOT)
+        if self.instructed:
+            return with_instruction(self.path / "reads", plain)
         return with_items(self.path / "other", plain, rgb=RGB) if self.shape else plain
 
 
@@ -115,6 +120,17 @@ def test_a_robot_as_it_should_be_passes_and_hears_no_command(scene: Scene):
     assert found.keys() == wanted | {JOINTS, COMMANDS, "/estop", "busy machine"}
     assert "100.0 Hz, longest gap 10 ms" in found[JOINTS].text
     assert scene.sent == []
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_an_instruction_that_was_published_once_before_is_heard(scene: Scene, said: bool):
+    out = scene.member.create_publisher("/instruction", MsgType.TEXT, LATCHED)
+    if said:
+        out.send(Reading({"data": np.asarray("lift it")}, (), 0.0))
+    scene.instructed = "/instruction"
+    found = scene.find()["/instruction"]
+    assert found.severity is (Severity.OK if said else Severity.FAILED)
+    assert ("an instruction" if said else "nothing came") in found.text
 
 
 def unsaid(scene: Scene) -> None:

@@ -7,7 +7,7 @@ import pytest
 from small_limits import JOINTS, limits
 
 from robo_rl_sim2real.control.plausibility import AxisLimits, PlausibilityCheck
-from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.messages.readings import Inbox, Reading
 
 LIMITS = limits()
 NAMES = tuple(f"joint{i}" for i in range(JOINTS))
@@ -223,3 +223,27 @@ def test_a_leader_arm_may_be_elsewhere_after_silence():
     said.say(0.0)
     said.now_s += 2.0
     assert said.say(0.5).believed
+
+
+@pytest.mark.parametrize(("gap_s", "believed"), [(0.0, True), (0.1, True), (0.2, False)])
+@pytest.mark.parametrize("rate_hz", [3.0, 5.0, 20.0])
+def test_silence_is_that_of_the_topic_and_not_of_those_who_look_seldom(gap_s, believed, rate_hz):
+    """A topic at 100 Hz, and a policy that looks a few times a second."""
+    judge, box, at_s = PlausibilityCheck(PlausibilityCheck.Config(), AXES), Inbox(), 10.0
+
+    def look(number: int, silent_s: float = 0.0) -> None:
+        nonlocal at_s
+        for _ in range(number):
+            at_s += silent_s
+            for _ in range(round(100.0 / rate_hz)):
+                at_s += 0.01
+                box.put("/joints", Reading({}, (), at_s, sent_s=at_s))
+            silent = box.longest_gap_s("/joints", judge.checked_s)
+            judge.check(Reading({}, (), at_s, sent_s=at_s), np.zeros(JOINTS), None, None, silent)
+
+    look(READINGS + 1)
+    assert judge.believed
+    look(1, gap_s)
+    assert judge.believed is believed
+    look(READINGS + 1)
+    assert judge.believed

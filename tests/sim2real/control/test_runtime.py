@@ -19,6 +19,20 @@ from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.perception.observer import Observer, Source
 
 
+class DelaysItsTick(SlowPolicy):
+    """A policy whose first query holds its own tick up."""
+
+    def __init__(self, bench: Bench, late_s: float) -> None:
+        super().__init__(wave, 0.0)
+        self.bench, self.late_s, self.delayed = bench, late_s, False
+
+    def submit(self, question: InferenceRequest) -> None:
+        super().submit(question)
+        if not self.delayed:
+            self.bench.now_s += self.late_s
+        self.delayed, self.now_s = True, self.bench.now_s
+
+
 def reasons(outputs: list[TickOutput]) -> list[Reason | None]:
     return [None if o.command is None else o.command.reason for o in outputs]
 
@@ -174,18 +188,29 @@ def test_a_loop_that_stalled_and_then_breaks_sets_nothing_going_again(monkeypatc
 
 
 def test_a_slow_answer_makes_its_own_readings_old():
-    """The query takes a second of this very tick."""
-
-    class Slow(SlowPolicy):
-        def submit(self, question: InferenceRequest) -> None:
-            super().submit(question)
-            bench.now_s += 1.0
-            self.now_s = bench.now_s
-
-    bench = Bench()
-    bench.runtime.parts.policy.inference = Slow(wave, 0.0)
+    """The query takes a part of this very tick."""
+    bench = Bench(safety={"max_obs_age_s": 0.03})
+    bench.runtime.parts.policy.inference = DelaysItsTick(bench, 0.035)
     bench.begin()
     assert reasons(bench.run(1)) == [Reason.STALE]
+
+
+@pytest.mark.parametrize(("late_s", "stalls"), [(0.01, False), (0.045, True), (0.5, True)])
+def test_a_delay_within_a_tick_does_not_set_a_robot_going_that_has_stopped(late_s, stalls):
+    """The robot stands at the last command by the time of the next, whatever its number."""
+    bench = Bench(safety={"max_obs_age_s": 10.0, "max_obs_age_periods": 100.0}).begin()
+    bench.run(60)
+    last = bench.sent[-1]
+    assert np.abs(last - bench.sent[-2]).min() > 1e-4
+    bench.runtime.parts.policy.inference = DelaysItsTick(bench, late_s)
+    asked = len(bench.outputs)
+    while not bench.runtime.parts.policy.inference.delayed:
+        bench.tick()
+    before, after = bench.sent[-2:]
+    assert (reasons(bench.outputs)[-1] is Reason.STALLED) is stalls
+    assert np.array_equal(after, before) is stalls
+    assert len(bench.outputs) > asked
+    assert bench.run(40)[-1].state is State.RUNNING
 
 
 def test_an_answer_to_an_earlier_activation_is_not_heard():

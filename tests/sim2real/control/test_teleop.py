@@ -200,6 +200,9 @@ def test_axes_are_speeds_up_to_the_limits_and_stop_with_them():
         ({"position": np.zeros(1)}, ("a",)),
         ({"position": np.array([np.nan, 0.0])}, ("a", "b")),
         ({"effort": np.zeros(2)}, ("a", "b")),
+        ({"position": np.zeros(2)}, ()),
+        ({"position": np.zeros(1)}, ()),
+        ({"position": np.zeros(3)}, ()),
     ],
 )
 def test_what_does_not_fit_holds_and_is_said(fields, names):
@@ -325,6 +328,17 @@ def test_a_stick_beyond_its_ends_and_a_velocity_in_another_unit_hold_the_robot()
     human.push(1, [0.0, 100.0, 0.0], [0.0] * 3)
     assert "/twist: a velocity" in human.bench.outputs[-1].problem
     assert human.bench.outputs[-1].state is State.HOLDING
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_leader_without_names_that_nobody_uses_is_no_fault(size: int):
+    human = Human(LEADER, act=still)
+    human.bench.run(20)
+    for _ in range(5):
+        reading = Reading({"position": np.zeros(size)}, (), human.bench.now_s)
+        human.bench.inbox.put("/leader", reading)
+        output = human.bench.tick()
+    assert output.state is State.RUNNING
 
 
 def test_a_leader_that_nobody_uses_may_say_what_it_likes():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 
@@ -66,3 +67,16 @@ def test_the_longest_gap_of_the_latest_arrivals():
         inbox.put(TOPIC, reading(at_s, at_s))
     assert inbox.gap_s(TOPIC) < 0.11
     assert inbox.gap_s("/other") == np.inf
+
+
+def test_the_longest_gap_is_of_all_readings_since_a_time_also_of_those_nobody_looked_at():
+    inbox, rng = Inbox(), np.random.default_rng(0)
+    times = 10.0 + np.cumsum(rng.exponential(0.01, 400))
+    for at_s in times:
+        inbox.put(TOPIC, reading(at_s, at_s))
+    for since_s in (*times[::37], times[-1], -np.inf):
+        gaps = np.diff(times)[times[1:] > since_s]
+        expected = gaps.max() if len(gaps) else 0.0
+        assert inbox.longest_gap_s(TOPIC, since_s) == pytest.approx(expected)
+        assert inbox.snapshot().longest_gap_s(TOPIC, since_s) == pytest.approx(expected)
+    assert inbox.longest_gap_s("/other", -np.inf) == 0.0

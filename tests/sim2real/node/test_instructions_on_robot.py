@@ -9,12 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_bundles import make_bundle
+from small_bundles import make_bundle, with_instruction
 
-from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
-from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
 from robo_rl.language.byte_text import ByteText
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
@@ -29,18 +27,6 @@ ROBOT = load("robots", "panda")
 NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 DT_S = 1.0 / ROBOT.rates.control_hz
 TOPIC = "/policy/instruction"
-TEXT = TensorSpec(shape=(16,), dtype="int64", unit=TOKEN)
-
-
-def reading_bundle(path: Path) -> Bundle:
-    """A bundle whose policy is given an instruction, though its graph reads none."""
-    bundle = make_bundle(path / "bundle", ROBOT)
-    agreed = bundle.manifest.contract
-    obs = ObsSpec(items={**agreed.obs.items, "instruction": TEXT})
-    encoder = {"name": "bytes", "max_bytes": 16}
-    contract = agreed.model_copy(update={"obs": obs, "text_encoder": encoder})
-    manifest = bundle.manifest.model_copy(update={"contract": contract, "files": {}})
-    return Bundle.write(path / "reads", manifest, {"policy.onnx": bundle.read("policy.onnx")})
 
 
 class World:
@@ -75,7 +61,7 @@ class World:
         }
         self.node = Node(
             validate_strict(settings, DeploySettings),
-            reading_bundle(path),
+            with_instruction(path / "reads", make_bundle(path / "bundle", ROBOT)),
             Loopback(bus),
             clock=Clock(lambda: self.now_s, lambda _: None),
         )

@@ -733,6 +733,24 @@ def test_a_request_that_a_stopped_process_receives_late_does_not_move_the_robot(
     assert world.run(20) is State.RUNNING
 
 
+def test_a_start_that_the_graph_delays_does_not_move_the_robot(world: World, monkeypatch):
+    """Whoever asked for it may stand beside the robot by the time of the answer."""
+    asked = world.node.transport.endpoints
+
+    def late(topic: str, *, action: bool = False):
+        world.now_s += 0.5
+        return asked(topic, action=action)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(world.node.transport, "endpoints", late)
+        world.say("activate")
+        assert world.run(5) is State.INACTIVE
+        assert "cannot activate: the graph answered late" in world.node.health.problem
+    world.run(round(1.5 / DT_S))
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+
+
 def test_a_start_pose_outside_the_limits_is_refused(tmp_path: Path):
     bundle = make_bundle(tmp_path / "bundle", ROBOT)
     Node(settings(start_pose=list(HOME)), bundle, Loopback(Bus())).close()

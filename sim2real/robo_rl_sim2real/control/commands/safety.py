@@ -185,7 +185,8 @@ class Safety:
         reason = self.latched or self._reason(asked, now_s)
         if self.latched is None:
             self._why = self._in_full(reason, asked)
-        self._held_by_graph = reason is Reason.GRAPH
+        held = self._held_by_graph and reason is not None
+        self._held_by_graph = held or bool(asked.graph_problem)
         if reason is not None and reason.latches:
             self.latched = reason
         if reason is not None or asked.target is None:

@@ -22,6 +22,11 @@ from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
 _WAIT_NS, _HEARD_S, _POLL_S = 100_000_000, 0.1, 0.002
+_KEPT_ANSWERS = 1000
+"""Answers that wait for a client, which may send a goal every millisecond and look twice a second.
+
+Of a controller that refuses all goals, lost answers would hide the refusals.
+"""
 _ANY = SampleState.NotRead | ViewState.Any | InstanceState.Any
 _Found = TypeVar("_Found")
 
@@ -51,10 +56,11 @@ def client_endpoints(
     participant: DomainParticipant, name: str, interface: ServiceInterface
 ) -> ServiceEndpoints:
     """Return the reader and writer of a client."""
-    qos = _qos("clientid", interface.typehash)
+    said = _identity_text("clientid", interface.typehash)
     requests, responses = _topics(participant, name, interface)
     return ServiceEndpoints(
-        DataReader(participant, responses, qos), DataWriter(participant, requests, qos)
+        DataReader(participant, responses, _qos(said, _KEPT_ANSWERS)),
+        DataWriter(participant, requests, _qos(said)),
     )
 
 
@@ -76,7 +82,7 @@ class ServiceServer:
         reply: Callable[[Any], Any],
     ) -> None:
         self.name, self.bad, self._reply, self._open = name, "", reply, True
-        qos = _qos("serviceid", interface.typehash)
+        qos = _qos(_identity_text("serviceid", interface.typehash))
         requests, responses = _topics(participant, name, interface)
         self.reader = DataReader(participant, requests, qos)
         self.writer = DataWriter(participant, responses, qos)
@@ -144,13 +150,17 @@ def _topics(
     )
 
 
-def _qos(role: str, typehash: str) -> Qos:
+def _identity_text(role: str, typehash: str) -> str:
+    """Return the USER_DATA of both endpoints of one side of a service."""
     dotted = ".".join(f"{byte:x}" for byte in secrets.token_bytes(16))
-    said = f"{role}={dotted};" + (f"typehash={typehash};" if typehash else "")
+    return f"{role}={dotted};" + (f"typehash={typehash};" if typehash else "")
+
+
+def _qos(said: str, depth: int = 10) -> Qos:
     return Qos(
         Policy.Reliability.Reliable(duration(seconds=1)),
         Policy.Durability.Volatile,
-        Policy.History.KeepLast(10),
+        Policy.History.KeepLast(depth),
         Policy.WriterDataLifecycle(autodispose=False),
         Policy.Userdata(said.encode()),
     )

@@ -182,6 +182,18 @@ def test_a_robot_that_another_moved_meanwhile_is_not_taken_back():
         assert ("after a problem of the graph" in command.detail) is (reason is not None)
 
 
+@pytest.mark.parametrize("other", [{"implausible_reason": "2 nodes publish"}, {"stalled": True}])
+@pytest.mark.parametrize("lasts", [0, 5])
+def test_a_robot_that_was_moved_is_not_taken_back_whatever_else_was_amiss(other, lasts):
+    """The rival publishes readings too, or the loop stalled, until then or for longer."""
+    safety, rival = make(), "/command: published by other"
+    for share in np.linspace(0.0, 1.0, 20):
+        at_1(safety, measured=HOME + 0.3 * share, graph_problem=rival, **other)
+    for _ in range(lasts):
+        at_1(safety, measured=HOME + 0.3, **other)
+    assert at_1(safety, measured=HOME + 0.3).reason is Reason.TRACKING
+
+
 def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_setting():
     measured = HOME.copy()
     measured[2] = 0.6

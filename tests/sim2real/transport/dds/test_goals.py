@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -125,6 +126,12 @@ def test_goals_that_are_refused_are_counted(node: Dds):
             return "goals were refused" in watch.poll()
 
         assert wait_until(seen, 10.0)
+        assert isinstance(out, dds_goals.GoalWriter)
+        before = out.count_goals()
+        for _ in range(60):  # between two looks at the answers, at 100 Hz
+            out.send(WAY)
+            time.sleep(0.01)
+        assert wait_until(lambda: out.count_goals().refused - before.refused >= 40, 10.0)
     finally:
         server.close()
 

@@ -71,7 +71,7 @@ class Forger:
     def __init__(self, domain: int) -> None:
         self._participant = DomainParticipant(domain)
         topic = Topic(self._participant, "rq/arm/resetRequest", dds_services._Request)
-        qos = dds_framing._qos("clientid", "")
+        qos = dds_framing._qos(dds_framing._identity_text("clientid", ""))
         self._writer = DataWriter(self._participant, topic, qos=qos)
         dds_framing.wait_until(self._writer.get_matched_subscriptions, 10.0)
         assert self._writer.get_matched_subscriptions()
