@@ -81,7 +81,7 @@ def resolve_tree(root: YamlNode) -> ConfigTree:
     Raises:
         ConfigError: See ``interpolate``.
     """
-    written = ConfigTree(_plain(root), dict(_walk(root, ())))
+    written = ConfigTree(plain(root), dict(_walk(root, ())))
     return ConfigTree(interpolate(written.values, written.origin), written.origins)
 
 
@@ -101,11 +101,10 @@ def _walk(node: YamlNode, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
             yield from _walk(child, (*path, key))
 
 
-def _plain(node: YamlNode) -> Any:
+def plain(node: YamlNode) -> Any:
+    """Return the values of a node without their places; interpolations stay as they are."""
     if isinstance(node.value, dict):
-        return {
-            key: _plain(child) for key, child in cast("dict[str, YamlNode]", node.value).items()
-        }
+        return {key: plain(child) for key, child in cast("dict[str, YamlNode]", node.value).items()}
     if isinstance(node.value, list):
-        return [_plain(child) for child in cast("list[YamlNode]", node.value)]
+        return [plain(child) for child in cast("list[YamlNode]", node.value)]
     return node.value

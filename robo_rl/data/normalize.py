@@ -103,7 +103,7 @@ class Normalizer(nn.Module):
             DataError: A statistic is not finite.
         """
         modes = _default_modes(stats) | dict(modes or {})
-        _check_modes(modes, stats.keys)
+        check_modes(modes, stats.keys)
         affines = {
             key: fit_affine(key, modes.get(key, "min_max"), found)
             for key, found in stats.keys.items()
@@ -304,7 +304,12 @@ def _default_modes(stats: Stats) -> dict[str, str]:
     return {"act": "quantile"} if stats.relative_to else {}
 
 
-def _check_modes(modes: Mapping[str, str], keys: Iterable[str]) -> None:
+def check_modes(modes: Mapping[str, str], keys: Iterable[str]) -> None:
+    """Check that modes of normalising exist, and their arrays too.
+
+    Raises:
+        ConfigError: A mode or an array does not exist.
+    """
     known = sorted(keys)
     for key, mode in modes.items():
         if key not in known:

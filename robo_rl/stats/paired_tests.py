@@ -108,7 +108,9 @@ def paired_change(
     Each end is the wider one of two: the percentile of the draws, and Student's with the standard
     error of the linearised share. Percentiles of few pairs lie within the observed differences, so
     that alone they would find one of two equal policies better in a quarter of the comparisons of
-    two pairs.
+    two pairs. Both are 0 wide if all pairs tie, as where returns saturate. The interval is then
+    Tango's without a discordant pair: a loss of the whole return in as many episodes as n pairs may
+    leave out is a loss of the same share.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), §13.3, the percentile
     interval, and §12.2, Student's; Oehlert, A Note on the Delta Method, The American Statistician
@@ -129,6 +131,8 @@ def paired_change(
     change = _change(x, y)
     half = student_quantile(n - 1, confidence) * _change_error(x, y, change)
     interval = Interval(min(float(low), change - half), max(float(high), change + half))
+    if np.array_equal(x, y):
+        interval = tango_interval(0, 0, n, confidence)
     return Comparison(change, interval, margin)
 
 

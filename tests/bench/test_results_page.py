@@ -39,6 +39,13 @@ def test_a_line_is_the_mean_over_seeds_and_stands_still_where_one_has_ended():
     assert mean_curve([], "seconds", TEN, 100.0) == []
 
 
+def test_a_run_that_ended_before_a_full_window_takes_no_curve_away():
+    whole = [curve(2, 4, 8), curve(4, 8)]
+    drawn = mean_curve(whole, "env_steps", TEN, 300.0)
+    short = [point._replace(episodes=1, successes=1) for point in curve(9)]
+    assert mean_curve([*whole, short], "env_steps", TEN, 300.0) == drawn != []
+
+
 def test_a_figure_has_a_line_a_method_and_is_well_formed():
     drawn = figure("near <1>", {"a & b": [curve(1, 2)], "none": [[]]}, "seconds", TEN)
     root = ElementTree.fromstring(drawn)

@@ -19,6 +19,7 @@ from robo_rl.stats.paired_tests import (
     paired_change,
     paired_noninferiority,
 )
+from robo_rl.stats.power import min_pairs
 
 
 def pairs(both, only_new, only_ref, neither):
@@ -141,12 +142,26 @@ def test_a_paired_change_says_nothing_where_nothing_is_known():
         "cannot tell"
     )
     nothing = np.zeros(9)
-    assert paired_change(nothing, nothing, 0.1).noninferior
-    assert not paired_change(nothing, nothing, 0.0).noninferior
     assert paired_change(nothing - 1e-3, nothing, 0.5).verdict == "inferior"
     assert paired_change(nothing + 1e-3, nothing, 0.0).noninferior
     with pytest.raises(ValueError, match="two arrays"):
         paired_change([1.0, 2.0], [1.0], 0.1)
+
+
+@pytest.mark.parametrize("margin", [0.03, 0.1])
+def test_returns_that_all_tie_need_as_many_pairs_as_successes_that_do(margin: float):
+    """A policy that loses everything in a share of the episodes ties in the others."""
+    enough = min_pairs(margin)
+    for n, passes in ((2, False), (enough - 1, False), (enough, True)):
+        returns = np.full(n, 1000.0)
+        assert paired_change(returns, returns, margin).noninferior is passes
+        assert not paired_change(returns, returns, 0.0).noninferior
+    rng, passed = np.random.default_rng(0), 0
+    for trial in range(300):  # a true loss of just the margin
+        new = np.where(rng.random(50) < margin, 0.0, 1000.0)
+        test = paired_change(new, np.full(50, 1000.0), margin, reps=200, generator=trial)
+        passed += test.noninferior
+    assert passed / 300 < 0.025 + 3.1 * math.sqrt(0.025 * 0.975 / 300)
 
 
 def test_two_pairs_do_not_show_that_one_policy_is_better():

@@ -44,9 +44,13 @@ def figure(title: str, curves: Curves, axis: str, report: ReportConfig) -> str:
 def mean_curve(
     seeds: Sequence[Sequence[Point]], axis: str, report: ReportConfig, end: float
 ) -> list[tuple[float, float]]:
-    """Return the mean curve over seeds, from where all have a value; empty without values."""
+    """Return the mean curve over seeds, from where all have a value; empty without values.
+
+    A run that ended before its first full window has no curve, and is left out.
+    """
     grid = np.linspace(0.0, end, _GRID)
-    rows = [_held(points, axis, report, grid) for points in seeds if points]
+    every = [_held(points, axis, report, grid) for points in seeds if points]
+    rows = [row for row in every if not np.isnan(row).all()]
     if not rows:
         return []
     mean = np.mean(rows, axis=0)

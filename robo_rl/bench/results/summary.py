@@ -75,7 +75,7 @@ def summarise(
         "sequential": verdicts(*(whole or FullSuite(suite, good)), suite.methods),
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
-        "other_world": {str(key): found for key, found in world_mismatches(same).items()},
+        "other_world": {str(key): found for key, found in world_mismatches(cells, same).items()},
         "former_defaults": _formerly(cells, good),
         "world_unknown": sum(not each.world for each in good.values()),
         "unscored": [str(key) for key, each in good.items() if score(each, suite.report) is None],
@@ -103,7 +103,7 @@ def comparable_cells(
 ) -> dict[CellKey, CellRecord]:
     """Return the kept cells of the current settings and of one world."""
     found = with_current_settings(cells, kept)
-    others = world_mismatches(found)
+    others = world_mismatches(cells, found)
     return {key: each for key, each in found.items() if key not in others}
 
 

@@ -2,7 +2,7 @@
 
 A run that ends below the rate is censored: its time is a lower bound. A run above the rate in its
 first full window has an upper bound. So has a run with an ``eval`` curve that started above the
-rate, whatever happened later.
+rate, whatever happened later, and a run that its success ended before a window was above the rate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robo_rl.bench.results.cell_record import CellRecord, NumberRecord
-from robo_rl.bench.results.scores import mean, score_before
+from robo_rl.bench.results.scores import mean, score_before, stopped_early
 from robo_rl.bench.suite.curves import first_reaching
 from robo_rl.bench.suite.suite import CellKey, ReportConfig, TimeRatioConfig
 from robo_rl.stats.across_runs import student_interval
@@ -29,8 +29,8 @@ class TimeToThreshold(NamedTuple):
     Args:
         value: Env steps or seconds, or the ratio of two runs.
         censored: Whether the run ended without reaching the rate; the value is a lower bound.
-        reached_at_start: Whether it reached the rate by the first full window; the value is an
-            upper bound.
+        reached_at_start: Whether it reached the rate by the first full window, or before the time
+            at which its success ended it; the value is an upper bound.
     """
 
     value: float
@@ -67,8 +67,9 @@ def time_to_threshold(
         )
     point = first_reaching(points, rate, report.window)
     if point is None:
-        end = max(float(getattr(last, axis)) for last in (points[-1], *kept.points()[-1:]))
-        return TimeToThreshold(end + lead, censored=True)
+        end = max(float(getattr(last, axis)) for last in (points[-1], *kept.points()[-1:])) + lead
+        ended = _ended_there(kept, rate, report)
+        return TimeToThreshold(end, censored=not ended, reached_at_start=ended)
     return TimeToThreshold(float(getattr(point, axis)) + lead, reached_at_start=point is first)
 
 
@@ -83,6 +84,21 @@ def _began_there(kept: CellRecord, rate: float, report: ReportConfig) -> bool:
     if not isinstance(began, NumberRecord) or began.value is None or began.n is None:
         return False
     return began.n >= report.window and began.value >= rate
+
+
+def _ended_there(kept: CellRecord, rate: float, report: ReportConfig) -> bool:
+    """Return whether a run stopped early by its success, which its last window does not show.
+
+    As for ``_began_there``, success without exploration says nothing of a training curve.
+    """
+    if report.curve != "eval" or report.stage not in kept.stages:
+        return False
+    if not stopped_early(kept, report):
+        return False
+    ended = kept.stages[report.stage].numbers.get("success")
+    if not isinstance(ended, NumberRecord) or ended.value is None or ended.n is None:
+        return False
+    return ended.n >= report.window and ended.value >= rate
 
 
 def _lead(kept: CellRecord, report: ReportConfig) -> float:

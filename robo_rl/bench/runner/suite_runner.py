@@ -128,7 +128,7 @@ class SuiteRunner:
 
     def states(self) -> dict[CellKey, CellState]:
         """Return the state of each cell."""
-        others = world_mismatches(with_current_settings(self.cells, self.kept))
+        others = world_mismatches(self.cells, with_current_settings(self.cells, self.kept))
         found = {key: self._state(key) for key in self.keys()}
         return {
             key: CellState.ELSEWHERE if key in others else state for key, state in found.items()

@@ -20,13 +20,14 @@ def format_ratio(ratio: float | None) -> str:
 
 
 def format_number(amount: float | None) -> str:
-    """Format with three digits, with k and M for thousands and millions."""
+    """Format with three digits, with k, M and G for thousands, millions and billions."""
     if amount is None:
         return NOTHING
-    for size, unit in ((1e6, " M"), (1e3, " k")):
-        if abs(amount) >= size:
-            return f"{amount / size:.3g}{unit}"
-    return f"{amount:.3g}"
+    rounded = float(f"{amount:.3g}")
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(rounded) >= size:
+            return f"{rounded / size:.3g}{unit}"
+    return f"{rounded:.3g}"
 
 
 def with_interval(amount: Numbers) -> str:

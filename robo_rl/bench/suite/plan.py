@@ -9,7 +9,13 @@ from typing import Any
 from robo_rl.bench.suite.config_layers import empty_layer, expand_layer
 from robo_rl.bench.suite.label_checks import unknown_stage_labels
 from robo_rl.bench.suite.pilots import FOLDER as PILOTS
-from robo_rl.bench.suite.pilots import PilotOrigin, pilot_name, pilot_overlays, pilot_settings
+from robo_rl.bench.suite.pilots import (
+    PilotOrigin,
+    PilotsConfig,
+    pilot_name,
+    pilot_overlays,
+    pilot_settings,
+)
 from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys
 from robo_rl.config.compose import resolve_tree
 from robo_rl.config.merge import merge
@@ -182,24 +188,33 @@ class SuitePlan:
             yield f"{self.section.origin(path)} {'.'.join(path)}: {problem}"
 
     def _piloted(self, cells: Mapping[CellKey, Cell]) -> Iterator[str]:
-        """Yield the cells that have the task and the seed of a pilot, under whatever label."""
+        """Yield the cells that share with a pilot the task, under whatever label, and a seed.
+
+        Choices by the final score are made on its start states, which depend on ``eval.seed``.
+        """
         config = self.suite.pilots
         if config is None:
             return
-        pilots, (first, *_) = self.pilot_plan(), config.settings
-        worlds = {}
-        for task in config.tasks:
-            key = CellKey(task, pilot_name(first, 0), config.seeds[0])
-            worlds[task] = pilots.cell(key, has_run=True).experiment.world()
+        pilots = self._pilot_experiments(config)
         where = f"{self.section.origin((FOLDER, PILOTS))} {FOLDER}.{PILOTS}"
         for key, cell in cells.items():
-            same = [
-                task
-                for task, world in worlds.items()
-                if task == key.task or world == cell.experiment.world()
-            ]
-            if same and key.seed in config.seeds:
-                yield f"{where}: pilot '{same[0]}' has task and seed of the reported cell {key}"
+            reported = cell.experiment
+            for task, pilot in pilots.items():
+                if task != key.task and pilot.world() != reported.world():
+                    continue
+                if key.seed in config.seeds:
+                    yield f"{where}: pilot '{task}' has task and seed of the reported cell {key}"
+                elif config.select_by == "final" and pilot.eval.seed == reported.eval.seed:
+                    yield (
+                        f"{where}: pilot '{task}' has task and start states of the reported cell"
+                        f" {key}; set {PILOTS}.experiment.eval.seed"
+                    )
+
+    def _pilot_experiments(self, config: PilotsConfig) -> dict[str, Experiment]:
+        """Return an experiment of each task of the pilots."""
+        plan, first = self.pilot_plan(), next(iter(config.settings))
+        keys = {task: CellKey(task, pilot_name(first, 0), config.seeds[0]) for task in config.tasks}
+        return {task: plan.cell(key, has_run=True).experiment for task, key in keys.items()}
 
     def _node(self, key: CellKey) -> YamlNode:
         own = self.overlays["cells"].get(key.task, empty_layer()).value

@@ -10,7 +10,7 @@ from robo_rl.bench.suite.pilots import blank_settings
 from robo_rl.bench.suite.plan import FOLDER, SuitePlan
 from robo_rl.bench.suite.suite import TASK_KEY, Suite
 from robo_rl.bench.suite.task_list import expand_task_list
-from robo_rl.config.compose import overlay, resolve_tree
+from robo_rl.config.compose import overlay, plain, resolve_tree
 from robo_rl.config.merge import merge
 from robo_rl.config.models import ConfigModel, ConfigTree, validate
 from robo_rl.config.search_path import available_configs, read_config
@@ -111,13 +111,22 @@ def _without_overrides(values: dict[str, YamlNode]) -> dict[str, YamlNode]:
 
 
 def _changed(last: YamlNode) -> Iterator[str]:
-    """Yield the keys of command-line overrides that change cells or their kept results."""
+    """Yield the command-line overrides that change cells or their kept results, as KEY=VALUE."""
     for key, node in cast("dict[str, YamlNode]", last.value).items():
         if key != FOLDER:
-            yield key
+            yield from _assignments((key,), node)
         elif isinstance(node.value, dict):
-            own = cast("dict[str, YamlNode]", node.value)
-            yield from (f"{FOLDER}.{each}" for each in own if each not in _HARMLESS)
+            for each, own in cast("dict[str, YamlNode]", node.value).items():
+                if each not in _HARMLESS:
+                    yield from _assignments((FOLDER, each), own)
+
+
+def _assignments(path: tuple[str, ...], node: YamlNode) -> Iterator[str]:
+    if isinstance(node.value, dict) and node.value:
+        for key, each in cast("dict[str, YamlNode]", node.value).items():
+            yield from _assignments((*path, key), each)
+    else:
+        yield f"{'.'.join(path)}={plain(node)}"
 
 
 def _blanked(node: YamlNode) -> YamlNode:

@@ -34,10 +34,12 @@ class Hdf5Converter:
         Args:
             mapping: YAML file of ``robo_rl.data.columns.mapping.Mapping``; ``--explain`` drafts it.
             rate_hz: Rows per second, for a file that does not say it; 0 takes that of the file.
+            max_steps: Rows after which episodes were cut, for a D4RL file without `timeouts`.
         """
 
         mapping: str = ""
         rate_hz: float = Field(default=0.0, ge=0.0)
+        max_steps: int = Field(default=0, ge=0)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
@@ -59,15 +61,17 @@ class Hdf5Converter:
 
     def recover(self, run: Path) -> list[Path]:
         """See ``Converter``; there is nothing to recover."""
-        read_layout(run)
+        read_layout(run, self.cfg.max_steps)
         return []
 
     def explain(self, run: Path) -> str:
         """Return a draft of the mapping as YAML."""
-        return draft_mapping(read_layout(run), lambda column: column.startswith(OBS), TOLD)
+        return draft_mapping(
+            read_layout(run, self.cfg.max_steps), lambda column: column.startswith(OBS), TOLD
+        )
 
     def _layout(self, run: Path) -> Layout:
-        layout = read_layout(run)
+        layout = read_layout(run, self.cfg.max_steps)
         rate = self.cfg.rate_hz or layout.rate_hz
         if not rate:
             raise DataError(

@@ -16,17 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import DataError
 from robo_rl.data.columns.draft import Told
 from robo_rl.data.columns.feature import Feature
+from robo_rl.data.hdf5.cuts import TERMINALS, TIMEOUTS, check_cuts, episode_lengths
 from robo_rl.data.hdf5.files import (
     array_of,
     arrays_of,
     feature_of,
     group_of,
+    names_of,
     open_file,
     read_array,
 )
@@ -35,7 +36,7 @@ ACTIONS, REWARDS, OBS, TERMINATED = "actions", "rewards", "obs/", "terminated"
 TOLD = Told(ACTIONS, "", REWARDS, TERMINATED)
 _INFOS = "infos/"
 _MINARI = {"terminations": TERMINATED, "truncations": "truncated"}
-_D4RL = {"terminals": TERMINATED, "timeouts": "truncated"}
+_D4RL = {TERMINALS: TERMINATED, TIMEOUTS: "truncated"}
 
 
 @dataclass(frozen=True)
@@ -70,20 +71,27 @@ class Layout:
         return f"{self.kind}, {len(self.episodes)} episodes, {rows} rows, {rate}, robot {robot}"
 
 
-def read_layout(path: Path) -> Layout:
+def read_layout(path: Path, max_steps: int = 0) -> Layout:
     """Find the layout of a file and the columns of its episodes.
 
+    Args:
+        path: The file.
+        max_steps: Rows after which episodes of a D4RL file without ``timeouts`` were cut; else 0.
+
     Raises:
-        DataError: The file is damaged, has another layout or no episode.
+        DataError: The file is damaged, has another layout or no episode, or the cuts are told by
+            neither or by both of file and ``max_steps``.
     """
     with open_file(path) as file:
         data = group_of(file, "data")
-        if data is not None and any(name.startswith("demo_") for name in data):
+        if data is not None and any(name.startswith("demo_") for name in names_of(data)):
+            check_cuts(path, max_steps, is_told=True)
             return _robomimic(data, path)
-        if any(re.fullmatch(r"episode_\d+", name) for name in file):
+        if any(re.fullmatch(r"episode_\d+", name) for name in names_of(file)):
+            check_cuts(path, max_steps, is_told=True)
             return _minari(file, path)
-        if {"observations", ACTIONS, "terminals"} <= set(file):
-            return _d4rl(file, path)
+        if {"observations", ACTIONS, TERMINALS} <= set(names_of(file)):
+            return _d4rl(file, path, max_steps)
     raise DataError(
         "has an unknown layout",
         where=path,
@@ -163,7 +171,7 @@ def _named(kind: str, group: Any) -> dict[str, Any]:
 
 
 def _robomimic(data: Any, path: Path) -> Layout:
-    names = sorted((n for n in data if n.startswith("demo_")), key=_number)
+    names = sorted((n for n in names_of(data) if n.startswith("demo_")), key=_number)
     listed = [(name, _length(data, path, name)) for name in names]
     told = _json(data.attrs.get("env_args"))
     kwargs = told.get("env_kwargs", {}) if isinstance(told.get("env_kwargs"), dict) else {}
@@ -175,29 +183,20 @@ def _robomimic(data: Any, path: Path) -> Layout:
 
 
 def _minari(file: Any, path: Path) -> Layout:
-    names = sorted((n for n in file if re.fullmatch(r"episode_\d+", n)), key=_number)
+    names = sorted((n for n in names_of(file) if re.fullmatch(r"episode_\d+", n)), key=_number)
     listed = [(name, _length(file, path, name)) for name in names]
     features = {n: feature_of(a) for n, a in _named("minari", group_of(file, names[0])).items()}
     return Layout("minari", features, listed, 0.0, None)
 
 
-def _d4rl(file: Any, path: Path) -> Layout:
+def _d4rl(file: Any, path: Path, max_steps: int) -> Layout:
     actions = array_of(file, ACTIONS)
     rows = actions.shape[0] if actions is not None else 0
     flags = {n: each for n in _D4RL if (each := array_of(file, n)) is not None}
-    if not rows or "terminals" not in flags:
+    if not rows or TERMINALS not in flags:
         raise DataError("no actions with terminals", where=path, expected="arrays of numbers")
-    for name, array in flags.items():
-        if array.shape != (rows,):
-            where = f"{path} {name}"
-            raise DataError("another shape", where=where, expected=(rows,), found=array.shape)
-    over = np.zeros(rows, np.bool_)
-    for name, array in flags.items():
-        over |= read_array(array, slice(0, rows), f"{path} {name}").astype(np.bool_)
-    ends = np.flatnonzero(over) + 1
-    stops = [*ends.tolist(), *([rows] if not len(ends) or ends[-1] < rows else [])]
-    lengths = np.diff([0, *stops]).tolist()
-    listed = [(f"episode {number}", int(length)) for number, length in enumerate(lengths)]
+    lengths = episode_lengths(flags, rows, max_steps, path)
+    listed = [(f"episode {number}", length) for number, length in enumerate(lengths)]
     arrays = {n: a for n, a in _named("d4rl", file).items() if a.shape[0] == rows}
     return Layout("d4rl", {n: feature_of(a) for n, a in arrays.items()}, listed, 0.0, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,14 +38,41 @@ def open_file(path: Path, mode: str = "r") -> Generator[Any]:
         with h5py.File(path, mode) as file:
             yield file
     except (OSError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"unreadable: {reason[:200]}", where=path) from None
+        raise _unreadable(path, error) from None
+    except (KeyError, TypeError, ValueError) as error:
+        if mode == "r" and _is_of_h5py(error):
+            raise _unreadable(path, error) from None
+        raise
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    reason = " ".join(str(error).split())
+    return DataError(f"unreadable: {reason[:200]}", where=path)
+
+
+def _is_of_h5py(error: Exception) -> bool:
+    """Return whether h5py raised an error; others are mistakes of the code that reads."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__", "").startswith("h5py.") for frame in frames)
 
 
 def _demand_file(path: Path) -> None:
     if not path.is_file():
         found = "a folder" if path.is_dir() else "nothing"
         raise DataError("is no HDF5 file", where=path, expected="a file", found=found)
+
+
+def names_of(group: Any) -> list[str]:
+    """Return the names within a group.
+
+    Raises:
+        DataError: A name is no text.
+    """
+    names = list(group)
+    if damaged := [name for name in names if not isinstance(name, str)]:
+        where = f"{group.file.filename} {group.name}"
+        raise DataError("a name is no text", where=where, found=damaged[0])
+    return names
 
 
 def group_of(group: Any, name: str) -> Any:
@@ -67,7 +95,7 @@ def array_of(group: Any, name: str) -> Any:
 def arrays_of(group: Any, prefix: str = "") -> dict[str, Any]:
     """Return name → dataset of numbers of a group and of groups within it."""
     found: dict[str, Any] = {}
-    for name in group:
+    for name in names_of(group):
         if (inner := group_of(group, name)) is not None:
             found |= arrays_of(inner, f"{prefix}{name}/")
         elif (array := array_of(group, name)) is not None:

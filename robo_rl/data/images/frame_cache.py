@@ -21,6 +21,8 @@ from robo_rl.data.images.image_log import ImageLog
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
 
+FOLDER = "frames"
+"""Folder of decoded images in that of a stage, which can be made again."""
 _INDEX = "frames.json"
 
 

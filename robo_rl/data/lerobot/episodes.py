@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from robo_rl.core.errors import DataError, first_problem
 from robo_rl.data.lerobot.info import Info, file_of
-from robo_rl.data.lerobot.tables import read_table
+from robo_rl.data.lerobot.tables import read_rows
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -94,7 +94,7 @@ def _of_v3(root: Path, info: Info) -> Iterator[EpisodeEntry]:
     columns = ["episode_index", "length", "tasks", "data/chunk_index", "data/file_index"]
     columns += [f"videos/{key}/{part}" for key in cameras for part in _Place.model_fields]
     for file in sorted((root / "meta/episodes").glob("chunk-*/file-*.parquet")):
-        for number, row in enumerate(read_table(file, columns, info.total_episodes).to_pylist()):
+        for number, row in enumerate(read_rows(file, columns, info.total_episodes)):
             where = f"{file} row {number}"
             entry = _checked(_Row, row, where)
             place = _checked(_Place, _under("data/", row), where)

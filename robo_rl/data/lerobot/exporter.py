@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel, to_yaml
-from robo_rl.core.atomic_files import staged_directory
+from robo_rl.core.atomic_files import sync
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import channels_first
 from robo_rl.core.spec import TensorSpec
@@ -34,7 +34,7 @@ from robo_rl.data.lerobot.info import (
 )
 from robo_rl.data.lerobot.statistics import column_stats, image_stats
 from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
-from robo_rl.data.staging import demand_new
+from robo_rl.data.staging import built_beside
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.language.base import INSTRUCTION
@@ -74,19 +74,19 @@ class LeRobotExporter:
 
         Raises:
             DataError: The source is damaged or empty, an image has odd sides, a number does not fit
-                float32, the target exists or cannot be written, its folder does not exist, or an
-                instruction has no words.
+                float32, the target exists, is being written or cannot be written, its folder does
+                not exist, or an instruction has no words.
         """
         store = ZarrStore.open(source)
-        demand_new(out)
         if not store.episodes:
             raise DataError("holds no episode", where=source)
         if unknown := sorted(set(store.schema.columns) - {EXECUTED, INTERVENTION}):
             raise DataError("columns that LeRobot has no place for", where=source, found=unknown)
         _demand_words_are_tasks(store)
         try:
-            with staged_directory(out) as stage:
-                self._write_all(stage, store)
+            with built_beside(out) as path:
+                self._write_all(path, store)
+                sync([*sorted(path.rglob("*"), reverse=True), path])
         except OSError as error:
             problem = f"could not be written: {error.strerror or error}"
             raise DataError(problem, where=error.filename or out) from error

@@ -20,6 +20,9 @@ from robo_rl.data.columns.feature import Feature
 CLOCK_TOLERANCE_S = 1e-3
 """Largest distance of a row's time from that of its number; LeRobot's own is 1e-4 s in float32."""
 
+_KINDS = "biuf"
+"""Types of numbers: booleans, integers, floats."""
+
 
 def read_table(file: Path, columns: Sequence[str], most_rows: int) -> Any:
     """Read columns of a Parquet file as a ``pyarrow.Table``.
@@ -48,9 +51,26 @@ def read_table(file: Path, columns: Sequence[str], most_rows: int) -> Any:
             return parquet.read(columns=list(columns))
     except FileNotFoundError:
         raise DataError("file is missing", where=file) from None
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:  # a name may be no UTF-8
         first_line = str(error).partition("\n")[0]
         raise DataError(f"unreadable: {first_line}", where=file) from None
+
+
+def read_rows(file: Path, columns: Sequence[str], most_rows: int) -> list[dict[str, Any]]:
+    """Read columns of a Parquet file as rows; see ``read_table``.
+
+    Raises:
+        DataError: As ``read_table``, or a text is damaged.
+        DeviceError: As ``read_table``.
+    """
+    return _listed(read_table(file, columns, most_rows), file)
+
+
+def _listed(values: Any, file: Path) -> list[Any]:
+    try:
+        return values.to_pylist()
+    except ValueError as error:  # a text is no UTF-8
+        raise DataError(f"unreadable: {error}", where=file) from None
 
 
 def _demand_size(metadata: Any, columns: set[str], most_rows: int, file: Path) -> None:
@@ -62,21 +82,27 @@ def _demand_size(metadata: Any, columns: set[str], most_rows: int, file: Path) -
         )
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     parts = [group.column(i) for group in groups for i in range(group.num_columns)]
-    read = [part for part in parts if part.path_in_schema.partition(".")[0] in columns]
+    read = [part for part in parts if _is_within(part.path_in_schema, columns)]
     needed = sum(max(8 * part.num_values, part.total_uncompressed_size) for part in read)
     demand_memory(needed, str(file), "split the dataset into smaller files")
+
+
+def _is_within(path: str, columns: set[str]) -> bool:
+    """Return whether a path is a column, or a part of one; names of columns hold dots."""
+    return any(path == column or path.startswith(f"{column}.") for column in columns)
 
 
 def episode_rows(table: Any, number: int, length: int, file: Path) -> Any:
     """Return the rows of an episode of a table.
 
     Raises:
-        DataError: There are more or fewer than ``length``, or they are not in order.
+        DataError: There are more or fewer than ``length``, they are not in order, or their indices
+            are no numbers.
     """
     import pyarrow as pa
 
-    rows = table.filter(pa.array(table["episode_index"].to_numpy() == number))
-    frames = rows["frame_index"].to_numpy()
+    rows = table.filter(pa.array(_column(table, "episode_index", file) == number))
+    frames = _column(rows, "frame_index", file)
     if len(rows) != length or not np.array_equal(frames, np.arange(length)):
         raise DataError(
             f"rows of episode {number}",
@@ -91,9 +117,9 @@ def check_clock(rows: Any, fps: float, file: Path) -> None:
     """Check that a row's time is its number over the rate.
 
     Raises:
-        DataError: It is not.
+        DataError: It is not, or it is no number.
     """
-    seconds = rows["timestamp"].to_numpy().astype(np.float64)
+    seconds = _column(rows, "timestamp", file).astype(np.float64)
     late = np.abs(seconds - np.arange(len(seconds)) / fps)
     if not late.max(initial=0.0) <= CLOCK_TOLERANCE_S:
         row = int(np.nanargmax(np.where(np.isnan(late), np.inf, late)))
@@ -109,10 +135,11 @@ def numbers(rows: Any, key: str, feature: Feature, file: Path) -> NDArray[Any]:
     """Return a column as (L, *shape), finite.
 
     Raises:
-        DataError: A row has another number of elements, or a value is not finite.
+        DataError: A row has another number of elements, or a value is not finite or no number.
     """
     flat, uniform = _flat(rows[key].combine_chunks())
     values = flat.to_numpy(zero_copy_only=False)
+    _demand_numbers(values, key, file)
     if len(values) != len(rows) * feature.size or not uniform:
         raise DataError(
             f"'{key}' does not fit its shape",
@@ -127,13 +154,26 @@ def numbers(rows: Any, key: str, feature: Feature, file: Path) -> NDArray[Any]:
     return values
 
 
+def _column(table: Any, key: str, file: Path) -> NDArray[Any]:
+    """Return a column of single numbers."""
+    values = table[key].to_numpy()
+    _demand_numbers(values, key, file)
+    return values
+
+
+def _demand_numbers(values: NDArray[Any], key: str, file: Path) -> None:
+    if values.dtype.kind not in _KINDS:
+        found = f"values of type {values.dtype}"
+        raise DataError(f"'{key}' holds no numbers", where=file, expected="numbers", found=found)
+
+
 def pictures(rows: Any, key: str, file: Path) -> Iterator[bytes]:
     """Yield the encoded images of a column, in order.
 
     Raises:
-        DataError: A row has none.
+        DataError: A row has none, or its text is damaged.
     """
-    for number, each in enumerate(rows[key].to_pylist()):
+    for number, each in enumerate(_listed(rows[key], file)):
         if not isinstance(each, dict) or not isinstance(each.get("bytes"), bytes):
             raise DataError(f"'{key}' holds no image", where=f"{file} row {number}")
         yield each["bytes"]

@@ -21,6 +21,8 @@ _ANSWERS: dict[str, GateAnswer] = {
 }
 EPISODES = "eval.episodes"
 """The setting that gives most gates more episodes; training does not depend on it."""
+_NO_SUCCESS = "no episode of either policy succeeded; eval.measure=return compares returns"
+"""Also of an env that defines no success, in which no number of episodes would show a loss."""
 
 
 class Gate(ConfigModel):
@@ -91,6 +93,8 @@ def comparison_gate(
 ) -> Gate:
     """Return a gate that compares a policy with its reference on the same start states.
 
+    Without any success the success rates compare nothing, and the answer is "cannot tell".
+
     In an env of several tasks, no task may be shown to be worse. Each is tested on its own at the
     level of the whole, so that more tasks find more losses, false ones among them.
 
@@ -103,6 +107,8 @@ def comparison_gate(
         looks: Number of earlier gates of the same policies, see ``confidence_of``.
     """
     test = compare(new, ref, margin, confidence_of(looks))
+    if new.measure == "success" and not (new.success.any() or ref.success.any()):
+        return Gate(name=name, passed=False, detail=f"{about}{_NO_SUCCESS}", answer="cannot tell")
     answer = _ANSWERS[test.verdict]
     words = {"pass": "not worse" if margin else "better", "fail": "worse"}
     detail = f"{about}{words.get(answer, answer)}: {format_comparison(test, new.measure)}"
@@ -141,6 +147,8 @@ def _needed(new: EvalResult, ref: EvalResult, test: Comparison, looks: int) -> i
     if new.measure == "success":
         pairs = discordant(new.success.numpy(), ref.success.numpy())
         return pairs_needed(*pairs, test.margin, then)
+    if new.returns.equal(ref.returns):
+        return min_pairs(test.margin, then) if test.margin else None
     wider = normal_quantile(then) / normal_quantile(now)
     low, high = (test.difference + wider * (end - test.difference) for end in test.interval)
     interval = Interval(low, high)

@@ -18,10 +18,11 @@ from rosbags.rosbag2.storage_sqlite3 import Sqlite3Reader
 
 from robo_rl.core.errors import DataError, RoboRlError
 from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.convert.recordings import REINDEX, is_unindexed
 from robo_rl_sim2real.messages.kinds import MsgType, to_reading
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.rosbags_types import type_store
-from robo_rl_sim2real.recording.recovery import is_truncated, mcap_files, recovered_path
+from robo_rl_sim2real.recording.recovery import is_being_recorded, is_truncated
 
 _MEND = "`robo-rl data recover` writes what is whole of it to a recording beside it"
 
@@ -131,10 +132,9 @@ def open_bag(path: Path) -> Generator[BagReader]:
     """Open a bag.
 
     Raises:
-        DataError: The path is no bag, or the bag is truncated.
+        DataError: The path is no bag, or the bag is truncated or still being recorded.
     """
-    if is_truncated(path):
-        raise DataError("the recording was cut off", where=path, hint=_MEND)
+    _demand_closed(path)
     reader = None
     try:
         reader = AnyReader([path], default_typestore=type_store("jazzy"))
@@ -147,28 +147,13 @@ def open_bag(path: Path) -> Generator[BagReader]:
         reader.close()
 
 
-def find_bags(run: Path) -> list[Path]:
-    """Return the bag at a path, or all bags in a folder, by name.
-
-    Raises:
-        DataError: There is no bag.
-    """
-    if _is_bag(run):
-        return [run]
-    found = sorted(path for path in run.iterdir() if _is_bag(path)) if run.is_dir() else []
-    if not found:
-        raise DataError(
-            "no recording",
-            where=run,
-            expected="a rosbag2, or a folder of some",
-            found="nothing there" if not run.exists() else "none",
-        )
-    return found
-
-
-def is_replaced(bag: Path) -> bool:
-    """Return whether a bag is truncated and its recovered copy exists beside it."""
-    return is_truncated(bag) and recovered_path(bag).exists()
+def _demand_closed(path: Path) -> None:
+    if is_being_recorded(path):
+        hint = "stop the recording, or name the other recordings one by one"
+        raise DataError("is being recorded", where=path, hint=hint)
+    if is_truncated(path) or is_unindexed(path):
+        hint = REINDEX if is_unindexed(path) else _MEND
+        raise DataError("the recording was cut off", where=path, hint=hint)
 
 
 def _in_mcap(part: McapReader) -> Iterator[tuple[str, int]]:
@@ -186,12 +171,6 @@ _WRITTEN: dict[type, Callable[[Any], Iterator[tuple[str, int]]]] = {
     McapReader: _in_mcap,
     Sqlite3Reader: _in_sqlite,
 }
-
-
-def _is_bag(path: Path) -> bool:
-    if path.is_dir():
-        return (path / "metadata.yaml").exists() or bool(mcap_files(path))
-    return path.suffix in (".mcap", ".db3") and path.is_file()
 
 
 def _unreadable(path: Path, what: str) -> DataError:

@@ -81,7 +81,7 @@ def cut_into_episodes(
         after = [success for at_s, success in told if start_s < at_s <= ends_s]
         if tells_starts and begun and begun[-1] is not None:
             continue  # the episode is over and no new one has begun
-        yield EpisodeSegment(piece, next((s for s in after if s is not None), None))
+        yield EpisodeSegment(piece, next(iter(after), None))  # None: another episode begins first
 
 
 def to_store_episode(

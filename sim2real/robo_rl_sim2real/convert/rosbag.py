@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import DataError
+from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.convert import Converted
 from robo_rl.data.staging import built_beside
@@ -59,12 +60,12 @@ class RosbagConverter:
 
     def convert(self, run: Path, out: Path) -> Converted:
         """See ``Converter``."""
-        from robo_rl_sim2real.convert.bag_reader import find_bags, is_replaced
+        from robo_rl_sim2real.convert.recordings import find_readable
 
         store: ZarrStore | None = None
-        notes: list[str] = []
+        bags, notes = find_readable(run)
         with built_beside(out) as path:
-            for bag in (bag for bag in find_bags(run) if not is_replaced(bag)):
+            for bag in bags:
                 store = self._append(bag, path, store, notes)
             if store is None or not store.episodes:
                 raise DataError("holds no episode", where=run, found="; ".join(notes))
@@ -74,7 +75,7 @@ class RosbagConverter:
 
     def explain(self, run: Path) -> str:
         """See ``Converter``; a recording of the node describes itself, others need settings."""
-        from robo_rl_sim2real.convert.bag_reader import find_bags
+        from robo_rl_sim2real.convert.recordings import find_bags
 
         bags = ", ".join(bag.name for bag in find_bags(run))
         return (
@@ -84,11 +85,13 @@ class RosbagConverter:
         )
 
     def recover(self, run: Path) -> list[Path]:
-        """See ``Converter``."""
-        from robo_rl_sim2real.convert.bag_reader import find_bags, is_replaced
-        from robo_rl_sim2real.recording.recovery import is_truncated, recover_bag, recovered_path
+        """See ``Converter``; a ``Notice`` names each recording that is left out."""
+        from robo_rl_sim2real.convert.recordings import find_torn
+        from robo_rl_sim2real.recording.recovery import recover_bag, recovered_path
 
-        torn = [bag for bag in find_bags(run) if is_truncated(bag) and not is_replaced(bag)]
+        torn, notes = find_torn(run)
+        for note in notes:
+            warnings.warn(note, Notice, stacklevel=2)
         for bag in torn:
             recover_bag(bag, recovered_path(bag))
         return [recovered_path(bag) for bag in torn]

@@ -2,7 +2,7 @@
 
 rosbags closes a chunk at 1 MiB and writes the index at the end. ``flush`` closes the chunk and
 syncs it to the disk, so a killed process only loses later messages. ``recovery`` makes a complete
-bag of a truncated file.
+bag of a truncated file. The file is locked until the bag is closed or abandoned.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rosbags.rosbag2.storage_mcap import zstd
 from rosbags.typesys.store import Typestore
 
 from robo_rl_sim2real.recording.message_encoder import EncodedMessage
+from robo_rl_sim2real.recording.writer_lock import lock_recording
 
 _VERSION = 8  # of metadata.yaml, for Iron and later
 _NEVER = QosTime(0, 0)
@@ -61,6 +62,7 @@ class BagWriter:
         self._writer.open()
         storage: Any = self._writer.storage
         storage.compressor = _with_checksum
+        self._lock = lock_recording(storage.path)
         self._ways: dict[str, Connection] = {}
         self._unflushed = False
 
@@ -94,11 +96,17 @@ class BagWriter:
             OSError: Writing to the disk fails.
         """
         self._writer.close()
+        self._unlock()
 
     def discard(self) -> None:
         """Abandon the bag as it is, without errors from the disk."""
         with contextlib.suppress(OSError):
             self._writer.abort()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     def _add(self, message: EncodedMessage) -> Connection:
         qos = [_LATCHED] if message.topic in self._latched else []

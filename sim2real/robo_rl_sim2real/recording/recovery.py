@@ -24,6 +24,7 @@ from robo_rl_sim2real.messages.rosbags_types import type_store
 from robo_rl_sim2real.recording.bag_writer import BagWriter
 from robo_rl_sim2real.recording.message_encoder import EncodedMessage
 from robo_rl_sim2real.recording.topics import RUN
+from robo_rl_sim2real.recording.writer_lock import is_locked
 
 _MAGIC = b"\x89MCAP0\r\n"
 _HEAD = struct.Struct("<BQ")
@@ -34,7 +35,14 @@ _BLOCK = 1 << 20
 
 def mcap_files(bag: Path) -> list[Path]:
     """Return the MCAP files of a bag, in order of their names."""
-    return [bag] if bag.suffix == ".mcap" else sorted(bag.glob("*.mcap"))
+    if bag.is_dir():
+        return sorted(bag.glob("*.mcap"))
+    return [bag] if bag.suffix == ".mcap" else []
+
+
+def is_being_recorded(bag: Path) -> bool:
+    """Return whether a running ``BagWriter`` writes a bag; it also looks truncated then."""
+    return any(is_locked(file) for file in mcap_files(bag))
 
 
 def is_truncated(bag: Path) -> bool:
@@ -46,7 +54,7 @@ def is_truncated(bag: Path) -> bool:
 
 def recovered_path(bag: Path) -> Path:
     """Return the path of a truncated bag's recovered copy."""
-    return bag.with_name(f"{bag.stem}-mended")
+    return bag.with_name(f"{bag.name if bag.is_dir() else bag.stem}-mended")
 
 
 def recover_bag(bag: Path, out: Path) -> int:
@@ -63,8 +71,11 @@ def recover_bag(bag: Path, out: Path) -> int:
         The number of messages.
 
     Raises:
-        DataError: No record is complete, ``out`` exists, or it cannot be written.
+        DataError: The bag is being recorded, no record is complete, ``out`` exists, or it cannot be
+            written.
     """
+    if is_being_recorded(bag):
+        raise DataError("is being recorded", where=bag, hint="stop the recording first")
     if out.exists():
         raise DataError("is there already", where=out, hint="remove it to mend the recording again")
     try:

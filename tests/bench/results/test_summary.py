@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ SCORES = {
 
 def cells_of(suite: Suite, digest: str = "0123") -> dict[CellKey, Cell]:
     """Cells as far as a summary looks at them."""
-    return {key: Cell(key, cast(Any, None), digest, {}) for key in cell_keys(suite)}
+    return {key: Cell(key, _Experiment(), digest, {}) for key in cell_keys(suite)}
 
 
 def matrix() -> dict[CellKey, CellRecord]:
@@ -139,9 +139,13 @@ def test_episodes_that_all_seeds_share_count_once():
         found[key] = kept(*key, numbers={"success": number, "success_before": {"value": 0.5}})
     near = summarise("made_up", SUITE, cells_of(SUITE), found)["tasks"]["near"]["default"]
     assert (near["low"], near["high"]) == pytest.approx(tuple(wilson(190, 200)))
-    for key, cell in found.items():
+    for key, cell in found.items():  # a new option of the env, with a default
         extra = cell.stages["online"].numbers["success"].model_extra
         extra["protocol"] = f"of seed {key.seed}"
+    near = summarise("made_up", SUITE, cells_of(SUITE), found)["tasks"]["near"]["default"]
+    assert (near["low"], near["high"]) == pytest.approx(tuple(wilson(190, 200)))
+    for key, cell in found.items():
+        cell.config["eval"] = {"seed": key.seed}
     near = summarise("made_up", SUITE, cells_of(SUITE), found)["tasks"]["near"]["default"]
     assert (near["low"], near["high"]) == pytest.approx(tuple(wilson(570, 600)))
 

@@ -303,3 +303,27 @@ def test_the_median_of_ratios_is_a_bound_where_it_hangs_on_one():
     del cells[CellKey("near", "slow", 0)]
     assert time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)["median"] == 3.5
     assert time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), {})["median"] is None
+
+
+def test_a_run_that_its_success_ended_before_a_full_window_has_reached_the_rate():
+    """Its last evaluation alone is less than a window, and its confirmation was one."""
+    evaluated = REPORT.model_copy(update={"curve": "eval"})
+
+    def ended(success: float, n: int, updates: int) -> TimeToThreshold | None:
+        numbers = {
+            "success": {"value": success, "n": n},
+            "success_before": {"value": 0.5, "n": 200},
+            "updates": updates,
+            "env_steps": 150,
+        }
+        config = {"stages": {"online": {"updates": 40}}}
+        rows = ((100, 1.0, 5, 4, None),)
+        found = kept(
+            "near", "a", 0, numbers=numbers, curve=[rows[0][:4]], clean=rows, config=config
+        )
+        return time_to_threshold(found, 0.9, "env_steps", evaluated)
+
+    assert ended(0.95, 200, 5) == TimeToThreshold(100.0, reached_at_start=True)
+    assert ended(0.95, 200, 40) == TimeToThreshold(100.0, censored=True)  # its budget ended it
+    assert ended(0.85, 200, 5) == TimeToThreshold(100.0, censored=True)
+    assert ended(0.95, 9, 5) == TimeToThreshold(100.0, censored=True)  # less than a window

@@ -110,6 +110,7 @@ def test_a_pilots_task_and_seed_are_never_reported(here: Path, plan: SuitePlan):
     said = refused(here, pilots=same | {"seeds": [1]})
     assert "pilot 'near' has task and seed of the reported cell near default 1" in said
     other = PILOTS | {"tasks": {"near_again": SUITE["tasks"]["near"]}, "cells": {}}
+    other["experiment"] = PILOTS["experiment"] | {"eval": {"seed": 9}}
     said = refused(here, pilots=other | {"seeds": [0]})
     assert re.search(r"bad\.yaml:\d+ suite\.pilots: pilot 'near_again' has task and seed of", said)
     write_suite(here, "good", pilots=other)
@@ -203,6 +204,17 @@ def test_reported_cells_have_the_chosen_setting_and_say_which(plan: SuitePlan, t
     assert plan.cell(CellKey("near", "default", 0)).pilot is None
 
 
+def test_pilots_of_a_reported_task_have_start_states_of_their_own(here: Path):
+    """Else the best of several settings would be reported on the episodes that chose it."""
+    same = PILOTS | {"tasks": {"near": {"task": {"success_m": 0.2}}}, "cells": {}}
+    said = refused(here, pilots=same)
+    assert "pilot 'near' has task and start states of the reported cell near default 0" in said
+    assert "pilots.experiment.eval.seed" in said
+    for good in ({"experiment": {"eval": {"seed": 9}}}, {"select_by": "area"}):
+        write_suite(here, "good", pilots=same | good)
+        assert load_plan("good").cells()
+
+
 def test_a_choice_by_another_rule_does_not_count(here: Path, plan: SuitePlan):
     pilots = plan.pilot_plan()
     made = choose_settings(pilots, records(pilots, {"default@1": 0.6}), "final").methods["default"]
@@ -222,6 +234,8 @@ def test_a_choice_under_changed_keys_does_not_count_without_them():
     choices = choose_settings(pilots, records(pilots, {}), "final")
     assert choices.valid(changed) == choices
     assert not choices.valid(load_plan("tiny")).methods
+    for other in ("stages.bc.steps=8", "stages.online.updates=2"):
+        assert not choices.valid(load_plan("tiny", [other])).methods
 
 
 def test_a_choice_among_other_settings_does_not_count(here: Path, plan: SuitePlan):

@@ -214,15 +214,18 @@ def test_the_stage_that_counts_must_be_in_every_cell(here: Path):
     assert load_plan("tiny").cells()
 
 
+SDE = "methods.sde.stages.online.updates=2"
+
+
 @pytest.mark.parametrize(
     ("override", "changed"),
     [
         ("suite.seeds=[3]", ()),
         ("suite.jobs=2", ()),
         ("suite.description=other words", ()),
-        ("stages.online.updates=2", ("stages",)),
-        ("suite.methods.sde.stages.online.updates=2", ("suite.methods",)),
-        ("suite.report.stage=bc", ("suite.report",)),
+        ("stages.online.updates=2", ("stages.online.updates=2",)),
+        (f"suite.{SDE}", (f"suite.{SDE}",)),
+        ("suite.report.stage=bc", ("suite.report.stage=bc",)),
     ],
 )
 @pytest.mark.usefixtures("here")

@@ -15,7 +15,9 @@ from robo_rl.cli.main import main
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.hdf5.converter import Hdf5Converter
+from robo_rl.data.hdf5.episodes import read_episodes, read_layout
 from robo_rl.data.hdf5.exporter import RobomimicExporter
+from robo_rl.data.hdf5.files import open_file
 from robo_rl.data.store.verify import verify
 from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -316,6 +318,58 @@ def test_flags_of_d4rl_fit_its_actions(tmp_path: Path):
         file["timeouts"] = np.zeros(3, np.bool_)
     with pytest.raises(DataError, match=r"timeouts: another shape; expected \(8,\), found \(3,\)"):
         convert(path, tmp_path / "data.zarr", plain("obs/state"), rate_hz=50.0)
+
+
+def without_timeouts(path: Path) -> Path:
+    with h5py.File(d4rl(path), "a") as file:
+        del file["timeouts"]
+    return path
+
+
+def test_episodes_of_d4rl_without_timeouts_are_not_joined_across_resets(tmp_path: Path):
+    path, mapping = without_timeouts(tmp_path / "a.hdf5"), plain("obs/state")
+    with pytest.raises(DataError, match=r"not say where episodes were cut.*set max_steps="):
+        convert(path, tmp_path / "data.zarr", mapping, rate_hz=50.0)
+    store = convert(path, tmp_path / "data.zarr", mapping, rate_hz=50.0, max_steps=2)
+    rows = store.read(["terminated", "truncated"])
+    assert [each.length for each in store.episodes] == [2, 2, 1, 2, 1]
+    assert rows["terminated"].nonzero()[0].tolist() == [4]
+    assert rows["truncated"].nonzero()[0].tolist() == [1, 3, 6, 7]
+    exact = convert(path, tmp_path / "exact.zarr", mapping, rate_hz=50.0, max_steps=5)
+    assert [each.length for each in exact.episodes] == list(LENGTHS)
+
+
+@pytest.mark.parametrize("make", [robomimic, minari, d4rl])
+def test_a_time_limit_is_refused_where_the_file_tells_the_ends(tmp_path: Path, make):
+    with pytest.raises(DataError, match="says itself where episodes were cut; omit max_steps"):
+        read_layout(make(tmp_path / "a.hdf5"), max_steps=1000)
+
+
+@pytest.mark.parametrize("make", [robomimic, minari, d4rl])
+def test_whatever_bytes_are_damaged_the_error_is_a_line(tmp_path: Path, make):
+    """Offsets, types and names within the file included."""
+    path = make(tmp_path / "a.hdf5")
+    whole = path.read_bytes()
+    filled = np.flatnonzero(np.frombuffer(whole, np.uint8))
+    told = list[str]()
+    for seed in range(150):
+        rng, data = np.random.default_rng(seed), bytearray(whole)
+        for at in rng.choice(filled, 4):
+            data[at] = rng.integers(256)
+        path.write_bytes(data)
+        try:
+            layout = read_layout(path)
+            list(read_episodes(path, layout, set(layout.features)))
+        except DataError as error:
+            told.append(str(error))
+    assert len(told) > 20
+    assert all("\n" not in line and str(path) in line for line in told)
+
+
+def test_a_mistake_of_the_reading_code_is_no_damage(tmp_path: Path):
+    for error in (KeyError, TypeError, ValueError):
+        with pytest.raises(error), open_file(robomimic(tmp_path / "a.hdf5")):
+            raise error("of the code")
 
 
 def test_many_short_episodes_are_committed_together(tmp_path: Path, monkeypatch):

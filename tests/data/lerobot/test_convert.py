@@ -17,6 +17,7 @@ from small_lerobot import HERE, JOINTS, MAPPING, TINY, convert
 from robo_rl.cli.main import main
 from robo_rl.core.errors import ConfigError, DataError, RoboRlError
 from robo_rl.data.lerobot.importer import LeRobotConverter
+from robo_rl.data.lerobot.tables import read_table
 from robo_rl.data.lerobot.video import frames_at
 from robo_rl.data.store.verify import verify
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -209,6 +210,24 @@ def with_nan(rows):
     return rows
 
 
+def change_type(root: Path, name: str, values: pa.Array) -> None:
+    """Replace a column by one of another type."""
+    file = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(file)
+    changed = table.set_column(table.column_names.index(name), name, values)
+    pq.write_table(changed.replace_schema_metadata(None), file)
+
+
+def with_broken_task(root: Path) -> None:
+    """An instruction that is no UTF-8."""
+    file = next(root.glob("meta/episodes/*/*"))
+    table = pq.read_table(file)
+    broken = pa.array([b"\xff\xfe"] * len(table), pa.binary()).view(pa.string())
+    tasks = pa.ListArray.from_arrays(pa.array(range(len(table) + 1), pa.int32()), broken)
+    pq.write_table(table.set_column(table.column_names.index("tasks"), "tasks", tasks), file)
+
+
+WORDS = pa.array(["a"] * 20)
 FEATURES = json.loads((TINY / "meta/info.json").read_text())["features"]
 HUGE = {**FEATURES, "action": {"dtype": "float32", "shape": [1 << 40], "names": None}}
 OTHER_SIDES = {
@@ -249,6 +268,23 @@ DAMAGE = {
         lambda r: change_info(r, total_episodes=2),
         "more rows than meta/info.json says; expected 2, found 3 rows",
     ),
+    "words as numbers": (
+        lambda r: change_type(r, "action", pa.array([["a"] * 6] * 20)),
+        "file-000.parquet: 'action' holds no numbers; expected numbers, found values of type",
+    ),
+    "words as times": (
+        lambda r: change_type(r, "timestamp", WORDS),
+        "file-000.parquet: 'timestamp' holds no numbers",
+    ),
+    "words as indices": (
+        lambda r: change_type(r, "episode_index", WORDS),
+        "file-000.parquet: 'episode_index' holds no numbers",
+    ),
+    "dates": (
+        lambda r: change_type(r, "timestamp", pa.array(range(20), pa.timestamp("s"))),
+        "file-000.parquet: 'timestamp' holds no numbers",
+    ),
+    "broken text": (with_broken_task, "unreadable: 'utf-8' codec can't decode"),
     "ragged": (lambda r: change_lists(r, "action"), "in lists of different lengths"),
     "sides": (lambda r: change_info(r, features=OTHER_SIDES), "expected 48 × 64 pixels, found"),
     "playlist": (
@@ -270,6 +306,31 @@ def test_damage_is_one_line_and_nothing_is_half_converted(tmp_path: Path, name: 
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "data.zarr").exists()
+
+
+@pytest.mark.parametrize("column", ["observation.state", "action"])
+def test_the_memory_for_a_column_is_checked_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, column: str
+):
+    """Also if its name holds dots."""
+    needed = list[int]()
+    monkeypatch.setattr(
+        "robo_rl.data.lerobot.tables.demand_memory", lambda size, *_: needed.append(size)
+    )
+    file = TINY / "data/chunk-000/file-000.parquet"
+    table = read_table(file, [column], 20)
+    assert needed[0] >= 8 * len(table) * len(table[column][0])
+
+
+def test_names_of_columns_that_are_no_text_are_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def broken(*_: object) -> None:
+        b"\xff".decode()
+
+    monkeypatch.setattr(pq, "ParquetFile", broken)
+    with pytest.raises(DataError, match=r"a\.parquet: unreadable: 'utf-8' codec"):
+        read_table(tmp_path / "a.parquet", ["action"], 20)
 
 
 @pytest.mark.parametrize("seed", range(6))

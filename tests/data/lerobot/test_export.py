@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -225,6 +228,55 @@ def test_the_command_writes_completely_or_not_at_all(store: ZarrStore, tmp_path:
     with pytest.raises(DataError, match="a video has even sides; found 8 × 9"):
         LeRobotExporter(LeRobotExporter.Config()).export(other.path, tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_that_appears_meanwhile_is_not_replaced(
+    store: ZarrStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    out, write = tmp_path / "out", LeRobotExporter._write_all
+
+    def meanwhile(exporter: LeRobotExporter, path: Path, source: ZarrStore) -> None:
+        write(exporter, path, source)
+        out.mkdir()
+        (out / "theirs").touch()
+
+    monkeypatch.setattr(LeRobotExporter, "_write_all", meanwhile)
+    with pytest.raises(DataError, match="out: is there already"):
+        LeRobotExporter(LeRobotExporter.Config(codec="h264")).export(store.path, out)
+    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(out) == ["theirs"]
+
+
+def test_what_a_killed_export_left_is_gone_after_the_next(store: ZarrStore, tmp_path: Path):
+    out = tmp_path / "out"
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from robo_rl.data.lerobot import exporter\n"
+        "exporter.sync = lambda paths: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "made = exporter.LeRobotExporter(exporter.LeRobotExporter.Config(codec='h264'))\n"
+        "made.export(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, store.path, out], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert not out.exists()
+    LeRobotExporter(LeRobotExporter.Config(codec="h264")).export(store.path, out)
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_all_files_reach_the_disk_before_the_dataset_has_its_name(
+    store: ZarrStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    out, flushed = tmp_path / "out", list[Path]()
+
+    def recorded(paths: Iterable[Path]) -> None:
+        assert not out.exists()
+        flushed.extend(paths)
+
+    monkeypatch.setattr("robo_rl.data.lerobot.exporter.sync", recorded)
+    LeRobotExporter(LeRobotExporter.Config(codec="h264")).export(store.path, out)
+    found = {path.name for path in flushed}
+    assert {path.name for path in [out, *out.rglob("*")]} == found
 
 
 def test_what_lerobot_has_no_place_for_is_refused(tmp_path: Path, monkeypatch):

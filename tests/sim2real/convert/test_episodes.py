@@ -29,6 +29,7 @@ def rows(number: int) -> list[EpisodeStep]:
             [(10, True), (5, False)],
             id="starts too",
         ),
+        pytest.param([(0.0, None), (35.0, None), (39.0, True)], [(30, None)], id="interrupted"),
         pytest.param([], [(30, None)], id="none"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,15 @@ def fly(tmp_path: Path, course: Callable[[Flight, Say], None], *, text: str = ""
     out = Loopback(flight.bus).create_publisher(TOPIC, MsgType.TEXT, LATCHED)
 
     def say(words: str) -> None:
+        """Send them, and wait until they are encoded or refused, which takes real time."""
+        node, until_s = flight.node, time.monotonic() + 10.0
+        refused = node.health.refused
         out.send(Reading({"data": np.asarray(words)}, (), flight.now_s))
+        while node.health.refused == refused and time.monotonic() < until_s:
+            found = node.inbox.get(TOPIC)
+            if found is not None and str(found.fields["data"]) == words:
+                return
+            time.sleep(0.001)
 
     course(flight, say)
     return flight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import DataError
-from robo_rl_sim2real.convert.bag_reader import find_bags, is_replaced, open_bag
+from robo_rl.core.errors import DataError, Notice
+from robo_rl_sim2real.convert.bag_reader import open_bag
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec, conversion_spec
+from robo_rl_sim2real.convert.recordings import find_readable
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.twin.identification.delay import (
     ArrivalStatistics,
@@ -93,7 +95,7 @@ def fit_latency(run: Path, cfg: LatencyFitConfig, make: Make) -> LatencyEstimate
             simulation, or the delay exceeds ``max_delay_s``.
     """
     found, seen = list[WindowDelay](), list[TrajectorySegment]()
-    for bag in (bag for bag in find_bags(run) if not is_replaced(bag)):
+    for bag in _bags(run):
         with open_bag(bag) as reader:
             want = conversion_spec(reader, cfg.settings, cfg.contract_from)
             made = trajectory_segments(reader, want)
@@ -109,6 +111,14 @@ def fit_latency(run: Path, cfg: LatencyFitConfig, make: Make) -> LatencyEstimate
     good = [shift for shift in found if shift.explained_variance >= cfg.min_explained_variance]
     _demand(run, cfg, found, good)
     return LatencyEstimate(good, len(found) - len(good), arrival_statistics(seen))
+
+
+def _bags(run: Path) -> list[Path]:
+    """Return the recordings to read; a ``Notice`` names each one that is left out."""
+    bags, notes = find_readable(run)
+    for note in notes:
+        warnings.warn(note, Notice, stacklevel=2)
+    return bags
 
 
 def _demand(

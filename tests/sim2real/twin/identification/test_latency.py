@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from small_bundles import make_bundle
 from robo_rl.cli.main import main
 from robo_rl.config.component import component
 from robo_rl.config.models import validate_strict
+from robo_rl.core.errors import Notice
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.messages.kinds import MsgType, to_message
 from robo_rl_sim2real.messages.readings import Reading
@@ -111,6 +113,16 @@ def test_what_tells_nothing_is_refused(tmp_path, words, capsys, width, seconds, 
     Scene(tmp_path).wave(seconds, width)
     assert main(["deploy", "latency", str(tmp_path / "bag"), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_every_recording_counts_once(tmp_path, words, capsys):
+    scene = Scene(tmp_path)
+    assert main(["deploy", "latency", str(tmp_path), *words]) == 2
+    assert "bag: is being recorded" in capsys.readouterr().err
+    scene.wave(0.3)
+    shutil.copytree(tmp_path / "bag", tmp_path / "bag-mended")
+    with pytest.warns(Notice, match="bag-mended: left out, because bag is whole"):
+        main(["deploy", "latency", str(tmp_path), *words])
 
 
 def test_one_that_is_later_than_was_looked_for_is_refused(tmp_path, words, capsys):
