@@ -32,13 +32,15 @@ def run(
     else:
         typer.echo(config.to_yaml(config.dump_whole(checked) if checked else tree.values), nl=False)
     if checked is not None:
-        _warn(checked)
+        _examine(checked)
 
 
-def _warn(experiment: Experiment) -> None:
-    """Print warnings of gates that are unlikely to pass, and of slow settings."""
+def _examine(experiment: Experiment) -> None:
+    """Check the files of the stages, and print warnings of weak gates and slow settings."""
+    from robo_rl.train.pipeline.preflight import check_inputs
     from robo_rl.train.pipeline.run_warnings import emit_run_warnings
 
+    check_inputs(experiment.stages, experiment)
     emit_run_warnings(experiment, experiment.stages)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from robo_rl.config.interpolation import KeyPath, interpolate, keys_of
-from robo_rl.config.merge import combine, merge, nest_under
+from robo_rl.config.merge import STAGES, combine, merge, nest_under
 from robo_rl.config.search_path import read_config
 from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
@@ -67,6 +67,7 @@ def overlay(overrides: Sequence[str]) -> YamlNode:
     tree = YamlNode({}, "overrides")
     for override in overrides:
         _check_override(override)
+    _check_removals(overrides)
     for override in sorted(overrides, key=lambda each: len(keys_of(each.partition("=")[0]))):
         origin = f"override '{override}'"
         key, _, text = override.partition("=")
@@ -83,6 +84,17 @@ def resolve_tree(root: YamlNode) -> ConfigTree:
     """
     written = ConfigTree(plain(root), dict(_walk(root, ())))
     return ConfigTree(interpolate(written.values, written.origin), written.origins)
+
+
+def _check_removals(overrides: Sequence[str]) -> None:
+    """Refuse settings of a stage that another override removes."""
+    written = [(keys_of(key), text, o) for o in overrides for key, _, text in [o.partition("=")]]
+    removed = {tuple(keys): o for keys, text, o in written if text.strip() == "false"}
+    for keys, _, override in written:
+        other = removed.get(tuple(keys[:2]))
+        if other is not None and keys[0] == STAGES and len(keys) > 2:
+            where, hint = f"override '{override}'", "leave one of them out"
+            raise ConfigError("sets a removed stage", where=where, found=other, hint=hint)
 
 
 def _check_override(override: str) -> None:

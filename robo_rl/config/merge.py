@@ -15,7 +15,7 @@ from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 
-_STAGES = "stages"
+STAGES = "stages"
 
 
 def merge(below: YamlNode, above: YamlNode, *, in_order: bool = True) -> YamlNode:
@@ -31,14 +31,14 @@ def merge(below: YamlNode, above: YamlNode, *, in_order: bool = True) -> YamlNod
         ConfigError: The tree addresses a list item that does not exist.
     """
     merged = combine(below, above)
-    stages = [tree.value.get(_STAGES) for tree in (below, above, merged)]
+    stages = [tree.value.get(STAGES) for tree in (below, above, merged)]
     if not all(node is not None and isinstance(node.value, dict) for node in stages):
         return merged
     first, second, both = (cast("dict[str, YamlNode]", node.value) for node in stages if node)
     names = _in_order(list(first), list(second)) if in_order else list(both)
     kept = {name: both[name] for name in names if not (name in first and _is_none(both[name]))}
-    origin = merged.value[_STAGES].origin
-    return YamlNode({**merged.value, _STAGES: YamlNode(kept, origin)}, merged.origin)
+    origin = merged.value[STAGES].origin
+    return YamlNode({**merged.value, STAGES: YamlNode(kept, origin)}, merged.origin)
 
 
 def combine(one: YamlNode, other: YamlNode) -> YamlNode:

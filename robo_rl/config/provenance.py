@@ -30,6 +30,8 @@ PACKAGES = (
 )
 CODE = ("robo_rl", "tasks", "robots", "sim2real", "configs")
 """Folders of a checkout that affect results."""
+DIRTY = ".dirty"
+"""End of the version of a checkout whose code or configs differ from its commit."""
 CPU_INFO = Path("/proc/cpuinfo")
 VECTOR_FLAGS = {"AVX-512": "avx512f", "AVX2": "avx2"}
 """Vector instructions → flag in ``/proc/cpuinfo``, the widest first."""
@@ -63,7 +65,7 @@ def git_commit(root: Path) -> str:
     if not (root / ".git").exists() or shutil.which("git") is None:
         return ""
     commit = _git(root, "rev-parse", "--short=12", "HEAD")
-    return f"{commit}.dirty" if commit and _git(root, "status", "--porcelain", *CODE) else commit
+    return f"{commit}{DIRTY}" if commit and _git(root, "status", "--porcelain", *CODE) else commit
 
 
 def _git(root: Path, *command: str) -> str:

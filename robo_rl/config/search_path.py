@@ -107,12 +107,20 @@ class _Files:
         for base_key, name, origin in _base_entries(bases):
             dotted = name.startswith(".")
             base = _find(name, [path.parent] if dotted else self._search, origin, path.parent)
-            base_key = self._group(base) if base_key is None else base_key
+            if base_key is None:
+                base_key = self._place(base, path, key)
             if base in (*above, path) or (base, base_key) not in self._done:
                 tree = merge(tree, self._load(base, base_key, (*above, path)))
         self._done.add((path, key))
         merged = merge(tree, nest_under(own, key.split(".") if key else []))
         return YamlNode(merged.value, own.origin)
+
+    def _place(self, base: Path, path: Path, key: str) -> str:
+        """Return the key of a base without one of its own, below a file that is at ``key``."""
+        group, own = self._group(base), self._group(path)
+        if group == own:
+            return key
+        return ".".join(filter(None, (key, group))) if not own else group
 
     def _group(self, path: Path) -> str:
         for root in self._search:

@@ -138,6 +138,15 @@ def test_a_base_can_be_put_under_another_key(configs: Path):
     assert compose("x").values == {k: {"name": "ppo", "lr": 1e-4} for k in ("teacher", "student")}
 
 
+def test_the_bases_of_a_base_under_another_key_go_there_too(configs: Path):
+    write(configs, "base: algo/ppo\nclip: 0.1\n", "algo/tight.yaml")
+    write(configs, "base: [{student: algo/tight}]\n")
+    assert compose("x").values == {"student": {"name": "ppo", "lr": 1e-4, "clip": 0.1}}
+    write(configs, "base: algo/ppo\nseed: 1\n", "experiment/whole.yaml")
+    write(configs, "base: [{first: experiment/whole}]\n")
+    assert compose("x").values == {"first": {"algo": {"name": "ppo", "lr": 1e-4}, "seed": 1}}
+
+
 def test_another_component_drops_the_fields_of_the_one_below(configs: Path):
     assert compose("demo", ["task.name=reach"]).values["task"] == {"name": "reach"}
     assert compose("demo", ["task=reach"]).values["task"] == "reach"
@@ -183,6 +192,10 @@ def test_a_stage_can_be_taken_away_and_come_back(configs: Path):
     two = ["stages.online=false", "stages.bc=false"]
     assert list(compose("road", two).values["stages"]) == ["collect"]
     assert compose("x", ["stages.collect={}"]).values["stages"]["collect"] == {}
+    both = ["stages.bc=false", "stages.bc.steps=3"]
+    for overrides in (both, both[::-1]):
+        with pytest.raises(ConfigError, match=r"steps=3': sets a removed stage.*stages\.bc=false"):
+            compose("road", overrides)
     unknown = compose("road", ["stages.colect=false"]).values["stages"]
     assert unknown["colect"] is False  # there is none of that name: who validates it says so
 

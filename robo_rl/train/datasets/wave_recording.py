@@ -51,10 +51,22 @@ def record_waves(
             new = _until_success(new, lacking)
             done = len(store.episodes) - after + len(new)
             pause.checkpoint(partial(store.extend, new), due=True, kept=f"{done:,} episodes")
-            progress.update(done)
+            progress.update(done, _total(episodes, done, num_successes(store, after), successes))
             if not is_judged:
                 _demand_room(store, (successes or episodes) + after)
             (wave, first), is_judged = (wave + 1, 0), True
+
+
+def _total(most: int, done: int, good: int, wanted: int) -> int:
+    """Return the expected number of episodes, if as large a share of them succeeds as so far.
+
+    Args:
+        most: Largest number.
+        done: Number of recorded ones.
+        good: Number of successful ones of those.
+        wanted: Number of successes that suffices; 0 for no such end.
+    """
+    return min(most, math.ceil(done * wanted / good)) if good and wanted else most
 
 
 def _demand_room(store: ZarrStore, episodes: int) -> None:

@@ -1,8 +1,9 @@
 """Cache of evaluations in a run: one policy, one protocol, one set of episodes.
 
 Consecutive stages evaluate the same policy more than once. An evaluation is determined by its
-policy and protocol, so its result is stored in the folder of the stage that made it. Evaluations
-outside a run are not cached.
+policy and protocol, so its result is stored in the folder of the stage that made it. The code of
+the policy counts: that of plug-ins, and that of a checkout with changes. Evaluations outside a run
+are not cached.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import torch
 
+from robo_rl.config.fingerprint import OURS, is_plugin, source_digest
 from robo_rl.config.models import digest
-from robo_rl.config.provenance import versions
+from robo_rl.config.provenance import DIRTY, versions
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.policy.archive import policy_meta
 from robo_rl.policy.base import DenoisingPolicy
@@ -27,6 +29,9 @@ _TENSORS = {
     "returns": torch.float32,
     "lengths": torch.int64,
 }
+
+
+_DISTRIBUTION = "robo-rl"
 
 
 class EvalCache:
@@ -54,6 +59,7 @@ class EvalCache:
             "weights": weights_digest(policy),
             "protocol": protocol_hash,
             "versions": versions(),
+            "sources": _sources(policy),
             **({} if device == "cpu" else {"device": device}),
         }
         self.paths = [folder / FOLDER / f"{digest(fixed)}.json" for folder in folders]
@@ -90,3 +96,13 @@ class EvalCache:
             tasks=tasks,
             task_names=tuple(found.get("task_names", ())),
         )
+
+
+def _sources(policy: DenoisingPolicy) -> dict[str, str]:
+    """Return the digests of the code that computes a policy's actions, unless its version does."""
+    parts = [policy, *vars(policy).values(), *policy.modules()]
+    modules = {base.__module__ for part in parts for base in type(part).__mro__}
+    found = {module for module in modules if is_plugin(module)}
+    if versions().get(_DISTRIBUTION, "").endswith(DIRTY):
+        found.add(OURS)
+    return dict(source_digest(module) for module in sorted(found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from robo_rl.config.component import Component
 from robo_rl.core.errors import ConfigError
@@ -66,3 +66,22 @@ def _missing(stage: Component[StageTraits], made: set[str] | None) -> list[str]:
     if made is None:
         return []
     return [kind for kind in stage.cls.needed_artifacts(stage.cfg) if kind not in made]
+
+
+def check_inputs(stages: Mapping[str, Component[StageTraits]], experiment: Any) -> None:
+    """Check the files that stages read beside those of their run.
+
+    Args:
+        stages: Stages that have not run.
+        experiment: Their experiment.
+
+    Raises:
+        ConfigError: One is missing, or does not fit the experiment.
+        CheckpointError: One is damaged.
+        DataError: One was made with other settings.
+    """
+    for label, stage in stages.items():
+        try:
+            stage.cls.check_inputs(stage.cfg, experiment)
+        except ConfigError as error:
+            raise ConfigError(f"stages.{label}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -9,16 +10,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from robo_rl.config.models import ConfigTree, compose, to_yaml, validate
+from robo_rl.config.plugin_fault import fault_of
 from robo_rl.config.provenance import machine_info, versions
-from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
+from robo_rl.config.registry import plugin_packages
+from robo_rl.core.atomic_files import discard, make_directory, remove_temporary, write_file
 from robo_rl.core.device import find_device
-from robo_rl.core.errors import CheckpointError, ConfigError, GateError
+from robo_rl.core.errors import CheckpointError, ConfigError, GateError, RoboRlError
 from robo_rl.core.file_lock import lock_file
 from robo_rl.core.suggestions import did_you_mean
+from robo_rl.data.images.frame_cache import FOLDER as FRAMES
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
 from robo_rl.train.pipeline.config_diff import changed_settings
 from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
+from robo_rl.train.pipeline.preflight import check_inputs
 from robo_rl.train.pipeline.processes.multi_process import assist, lead, skip
 from robo_rl.train.pipeline.processes.sessions import FILE as STARTS
 from robo_rl.train.pipeline.processes.sessions import record_session
@@ -44,6 +49,9 @@ from robo_rl.train.pipeline.stage import (
 from robo_rl.train.pipeline.stage_traits import check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+_DENIED = (errno.EACCES, errno.EPERM)
 
 RUN, SECONDS, LOCK = "run.json", "seconds", ".lock"
 
@@ -97,6 +105,7 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
         ahead = [label for label in labels if Report.read(places[label]) is None]
         for stage in (experiment.stages[label] for label in ahead):
             stage.cls.check_packages(stage.cfg)
+        check_inputs({label: experiment.stages[label] for label in ahead}, experiment)
         emit_run_warnings(experiment, ahead)
         check_sight(experiment, {label: places[label] for label in ahead})
     with _writing(directory), _alone(directory):
@@ -120,15 +129,18 @@ def _upto(experiment: Experiment, until: str | None) -> list[str]:
 
 @contextmanager
 def _writing(directory: Path) -> Generator[None]:
-    """Convert unexplained disk errors to a one-line error."""
+    """Convert unexplained errors of files to a one-line error; plug-ins explain their own."""
     try:
         yield
     except OSError as error:
-        raise CheckpointError(
-            f"could not be written: {error.strerror or error}",
-            where=error.filename or directory,
-            hint="free space or check the permissions; the same command resumes",
-        ) from error
+        where, why = error.filename or directory, error.strerror or error
+        if error.errno not in _DISK and fault_of(error, plugin_packages()) is not None:
+            raise
+        if error.errno not in (*_DISK, *_DENIED):
+            hint = "the same command resumes; --debug shows the traceback"
+            raise RoboRlError(f"cannot be used: {why}", where=where, hint=hint) from error
+        hint = "free space or check the permissions; the same command resumes"
+        raise CheckpointError(f"could not be written: {why}", where=where, hint=hint) from error
 
 
 @contextmanager
@@ -219,8 +231,11 @@ def _forget_failed(place: Path, refusal: ConfigError) -> None:
     """
     remove_temporary(place)
     found = {path.name for path in place.iterdir()}
-    if not found <= {MARK, FILE, SECONDS, STARTS, WORLD}:
+    if not found <= {MARK, FILE, SECONDS, STARTS, WORLD, FRAMES}:
         raise refusal
+    if FRAMES in found:
+        discard(place / FRAMES)
+        found.remove(FRAMES)
     for name in sorted(found, key=lambda name: name == MARK):  # the mark last: it names the stage
         (place / name).unlink()
     place.rmdir()

@@ -30,7 +30,7 @@ from robo_rl.train.evaluation.evaluate import (
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.experiment import HOST, Experiment
 from robo_rl.train.pipeline.stage_traits import StageTraits, missing_artifact
-from robo_rl.train.pipeline.world_digest import World, world_of
+from robo_rl.train.pipeline.world_digest import World, nest_worlds, world_of
 
 if TYPE_CHECKING:
     import torch
@@ -288,11 +288,16 @@ class MultiProcess(Protocol):
 
 
 def stage_world(experiment: Experiment, index: int) -> World:
-    """Return the world that a stage depends on; empty if no stage up to it reads task or env."""
+    """Return the world that a stage depends on; empty if no stage up to it reads task or env.
+
+    Other worlds in which the stage works are parts of it.
+    """
     upto = list(experiment.stages.values())[: index + 1]
     read = [stage.cls.reads for stage in upto]
-    depends = any(names is None or {"task", "env"} & set(names) for names in read)
-    return world_of(experiment) if depends else {}
+    if not any(names is None or {"task", "env"} & set(names) for names in read):
+        return {}
+    others = upto[-1].cls.other_worlds(upto[-1].cfg, experiment)
+    return nest_worlds(world_of(experiment), {n: world_of(each) for n, each in others.items()})
 
 
 def stage_digest(experiment: Experiment, index: int, device: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -93,6 +93,32 @@ class StageTraits:
         Args:
             cfg: The stage's own ``Config``.
             experiment: The whole experiment.
+        """
+        del cfg, experiment
+
+    @classmethod
+    def other_worlds(cls, cfg: Any, experiment: Any) -> Mapping[str, Any]:
+        """Return name → experiment of each world in which the stage works beside its own.
+
+        Args:
+            cfg: The stage's own ``Config``.
+            experiment: The whole experiment.
+        """
+        del cfg, experiment
+        return {}
+
+    @classmethod
+    def check_inputs(cls, cfg: Any, experiment: Any) -> None:
+        """Check the files that the stage reads beside those of its run, before it has run.
+
+        Args:
+            cfg: The stage's own ``Config``.
+            experiment: The whole experiment.
+
+        Raises:
+            ConfigError: One is missing, or does not fit the experiment.
+            CheckpointError: One is damaged.
+            DataError: One was made with other settings.
         """
         del cfg, experiment
 

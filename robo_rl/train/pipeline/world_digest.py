@@ -26,7 +26,7 @@ World = dict[str, str]
 """Part → digest or version; empty if not recorded."""
 
 WORLD = "world.json"
-_OURS = "robo-rl"
+_OURS, _OTHER = "robo-rl", "other "
 _KNOWN: dict[str, World] = {}
 _IMPLIED = {"scene": "robot"}
 """Part → the part that always changes with it."""
@@ -46,12 +46,27 @@ def world_of(experiment: Experiment) -> World:
     return dict(_KNOWN[settings])
 
 
+def nest_worlds(world: World, others: Mapping[str, World]) -> World:
+    """Return a world with the parts of others by their names, as ``other NAME: PART``."""
+    parts = {f"{_OTHER}{n}: {part}": v for n, each in others.items() for part, v in each.items()}
+    return {**world, **parts}
+
+
 def changed_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the parts in which two worlds differ; empty if one was not recorded."""
+    """Return the parts in which two worlds differ; empty if one was not recorded.
+
+    Other worlds are compared only if both have some, since older records have none.
+    """
     if not (then and now):
         return []
+    if not all(any(part.startswith(_OTHER) for part in each) for each in (then, now)):
+        then, now = _without_others(then), _without_others(now)
     parts = [part for part in sorted({**then, **now}) if then.get(part) != now.get(part)]
     return [part for part in parts if _IMPLIED.get(part) not in parts]
+
+
+def _without_others(world: Mapping[str, str]) -> World:
+    return {part: value for part, value in world.items() if not part.startswith(_OTHER)}
 
 
 def describe_changes(then: Mapping[str, str], now: Mapping[str, str]) -> str:

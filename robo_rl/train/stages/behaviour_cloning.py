@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from robo_rl.algo.supervised import SupervisedTrainer
@@ -13,9 +13,11 @@ from robo_rl.config.component import Component
 from robo_rl.config.models import OmitsDefaults
 from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
+from robo_rl.data.affine import MODES
 from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.images.frame_cache import FOLDER as FRAMES
 from robo_rl.data.images.image_augmentation import ImageAugmentation
-from robo_rl.data.normalize import Normalizer
+from robo_rl.data.normalize import Normalizer, check_modes
 from robo_rl.data.relative_actions import check_relative
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.mujoco.sim_env import SimEnv
@@ -85,6 +87,16 @@ class CloneBehaviour(Stage):
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config()
         """Optimiser, learning-rate schedule and weight averaging."""
 
+        @field_validator("normalization")
+        @classmethod
+        def _is_known(cls, normalization: dict[str, str]) -> dict[str, str]:
+            for array, mode in normalization.items():
+                if mode not in MODES:
+                    raise ValueError(f"{array}: expected one of {', '.join(MODES)}, found '{mode}'")
+                if array != "act" and not array.startswith("obs."):
+                    raise ValueError(f"expected act or obs.NAME, found '{array}'")
+            return normalization
+
         @model_validator(mode="after")
         def _statistics_of_a_folder(self) -> Self:
             if self.pretrained_statistics and not self.pretrained:
@@ -110,7 +122,7 @@ class CloneBehaviour(Stage):
         return own
 
     @classmethod
-    def check_experiment(cls, cfg: Config, experiment: Experiment) -> None:
+    def check_inputs(cls, cfg: Config, experiment: Experiment) -> None:
         """Check that the policy has the networks of the pretrained weights.
 
         Raises:
@@ -147,6 +159,7 @@ class CloneBehaviour(Stage):
         read = component.cls.check_obs(component.cfg, obs_spec)  # before the data is read
         relative_to = component.cfg.relative_to
         check_relative(relative_to, read, store.act_spec, relative_to)
+        check_modes(self.cfg.normalization, ("act", *(f"obs.{name}" for name in obs_spec.items)))
         data = self._data(context, store, read)
         outside = warn_limit_violations(store)
         stats = stats_with_starts(data, relative_to, starts, widen=bool(self.cfg.num_reset_samples))
@@ -178,7 +191,7 @@ class CloneBehaviour(Stage):
             horizon=policy.horizon,
             only_success=self.cfg.only_success,
             images=tuple(read.items),
-            frames=context.directory / "frames",
+            frames=context.directory / FRAMES,
             device=context.device,
         )
 

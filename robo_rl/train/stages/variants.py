@@ -56,6 +56,11 @@ class EvaluateVariants(Stage):
             except ConfigError as error:
                 raise ConfigError(f"variant '{name}': {error}") from error
 
+    @classmethod
+    def other_worlds(cls, cfg: Config, experiment: Experiment) -> dict[str, Experiment]:
+        """See ``Stage``: the worlds of the variants."""
+        return {name: experiment.with_world(changes) for name, changes in cfg.of.items()}
+
     def run(self, context: Context) -> Report:
         """Evaluate in every variant."""
         return self.evaluate(context, Report("variants"))
@@ -65,8 +70,7 @@ class EvaluateVariants(Stage):
         policy = load_policy(context.artifact("policy"), context.device)
         episodes = self.cfg.episodes or context.experiment.eval.episodes
         protocol = context.experiment.eval.model_copy(update={"episodes": episodes})
-        for name, changes in self.cfg.of.items():
-            world = replace(context, experiment=context.experiment.with_world(changes))
-            found = world.evaluate(policy, name, protocol)
+        for name, experiment in self.other_worlds(self.cfg, context.experiment).items():
+            found = replace(context, experiment=experiment).evaluate(policy, name, protocol)
             report.update_numbers(found.report_numbers(f"{name}/{{}}"))
         return report

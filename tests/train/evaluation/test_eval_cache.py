@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import STAGES, write_experiment
+from small_runs import EXPERIMENT, STAGES, write_experiment
+from small_world_plugin import Plugin
 
+from robo_rl.config import provenance
+from robo_rl.config.models import validate
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.evaluation import eval_cache
+from robo_rl.train.evaluation.eval_cache import EvalCache
 from robo_rl.train.pipeline import stage
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context
+from robo_rl.train.stages.init_policy import InitPolicy
 
 
 def run(folder: Path) -> dict[str, dict[str, Any]]:
@@ -90,3 +98,32 @@ def test_one_that_is_damaged_is_made_anew(tmp_path: Path, asked: list[str]):
     again = run(tmp_path)["distill"]["numbers"]
     assert len(asked) == 5
     assert {name: before[name] for name in before} == again
+
+
+def test_other_code_of_a_policy_is_another_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """That of plug-ins always, and that of a changed checkout, whose version stays the same."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    plugin, tree = Plugin(tmp_path / "site"), {**EXPERIMENT, "waive": {}}
+    tree["policy"] = {**EXPERIMENT["policy"], "name": "acme"}
+    tree["stages"] = {"scratch": {"num_envs": 2, "steps": 4}}
+
+    settings = validate(tree, Experiment)
+    context = Context(settings, tmp_path / "00-scratch", [])
+    saved = InitPolicy(settings.stages["scratch"].cfg).run(context).artifacts["policy"]
+
+    def entry() -> str:
+        policy = load_policy(context.directory / saved)
+        return EvalCache([tmp_path], policy, settings.eval, "0123").paths[0].name
+
+    before = entry()
+    assert entry() == before
+    plugin.change("acme_policies.py", "    pass", "    more = 1")
+    other = entry()
+    assert other != before
+    dirty = {**provenance.versions(), "robo-rl": "0.1.0+g0123.dirty"}
+    monkeypatch.setattr(eval_cache, "versions", lambda: dirty)
+    changed = entry()
+    monkeypatch.setattr(eval_cache, "source_digest", lambda module: (module, "another"))
+    assert len({before, other, changed, entry()}) == 4
+    shutil.rmtree(plugin.root)
+    plugin.renew()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import sys
 from contextlib import closing
@@ -12,11 +14,19 @@ from typing import Any
 import pytest
 import yaml
 from small_runs import EXPERIMENT, EXPORT, STAGES
+from small_world_plugin import Plugin
 from torch import Tensor
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import ConfigTree
-from robo_rl.core.errors import ConfigError, DeviceError, GateError, SpecError
+from robo_rl.core.errors import (
+    CheckpointError,
+    ConfigError,
+    DeviceError,
+    GateError,
+    RoboRlError,
+    SpecError,
+)
 from robo_rl.core.seeding import derive
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.metrics_log import read_metrics
@@ -26,6 +36,7 @@ from robo_rl.train.pipeline.reevaluate import evaluate_path
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report
 from robo_rl.train.stages import video
+from robo_rl.train.stages.data.collect_demonstrations import CollectDemonstrations
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -249,3 +260,38 @@ def test_tokens_that_do_not_divide_a_chunk_are_refused_before_demonstrations(tmp
     with pytest.raises(SpecError, match="no equal parts"):
         run(tmp_path, policy=policy)
     assert not list(tmp_path.glob("*/00-collect/data.zarr"))
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "says"),
+    [
+        (errno.ENOSPC, CheckpointError, r"could not be written: No space left.*free space"),
+        (errno.EACCES, CheckpointError, r"could not be written: Permission denied"),
+        (errno.ENOENT, RoboRlError, r"/arm\.xml: cannot be used: No such file"),
+        (errno.ECONNREFUSED, RoboRlError, r"cannot be used: Connection refused"),
+    ],
+)
+def test_an_error_of_a_file_says_what_it_is(tmp_path: Path, monkeypatch, number, error, says):
+    def fail(*_: Any) -> None:
+        raise OSError(number, os.strerror(number), "/arm.xml")
+
+    monkeypatch.setattr(CollectDemonstrations, "run", fail)
+    with pytest.raises(error, match=says) as found:
+        run(tmp_path, until="collect")
+    assert ("free space" in str(found.value)) is (error is CheckpointError)
+
+
+def test_a_plugin_that_opens_a_missing_file_is_not_taken_for_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """``main`` names the plug-in and its line."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    plugin = Plugin(tmp_path / "site")
+    reads = "    def __init__(self, *args, **fields):\n        open('/none')"
+    plugin.change("acme_policies.py", "    pass", reads)
+    stages = {"scratch": {"num_envs": 2, "steps": 4}}
+    policy = {**EXPERIMENT["policy"], "name": "acme"}
+    with pytest.raises(FileNotFoundError):
+        run(tmp_path / "runs", policy=policy, stages=stages, waive={})
+    shutil.rmtree(plugin.root)
+    plugin.renew()

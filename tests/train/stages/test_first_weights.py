@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from robo_rl.core.errors import CheckpointError, ConfigError, DataError, SpecErr
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
 from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.preflight import check_inputs
 from robo_rl.train.stages.behaviour_cloning import CloneBehaviour
 
 PROCESSORS = Path(__file__).parents[2] / "nets" / "vla" / "lerobot" / "processors"
@@ -83,7 +85,31 @@ def test_statistics_of_another_width_are_refused_before_demonstrations(made: Pat
 def whole(path: Path, **policy: Any) -> Experiment:
     stages = {"dataset": {"path": "none"}, "bc": {"pretrained": str(path)}}
     changed = {**EXPERIMENT, "policy": {**EXPERIMENT["policy"], **policy}}
-    return validate({**changed, "stages": stages, "waive": {}}, Experiment)
+    found = validate({**changed, "stages": stages, "waive": {}}, Experiment)
+    check_inputs(found.stages, found)
+    return found
+
+
+def test_a_clone_that_is_made_does_not_need_its_first_weights(
+    runner: Runner, made: Path, tmp_path: Path
+):
+    """They may be gone, or on another machine; a clone that is to be made needs them."""
+    gone = tmp_path / "gone"
+    shutil.copytree(made / "01-bc", gone)
+    stages = {**STAGES, "bc": {**STAY, "pretrained": str(gone)}}
+    stages = {name: stages[name] for name in ("collect", "bc")}
+    stages["variants"] = {"of": {"same": {}}, "episodes": 2}
+    config = write_experiment(tmp_path, stages=stages, waive={"bc": "short"})
+    done = runner.run("run", config, "--out", tmp_path / "runs", "--until", "bc")
+    assert done.status == 0, done.output
+    shutil.rmtree(gone)
+    done = runner.run("run", config, "--out", tmp_path / "runs")
+    assert done.status == 0, done.output
+    for words in (("run", config, "name=other", "--out", tmp_path / "runs"), ("config", config)):
+        done = runner.run(*words)
+        assert done.status == 2
+        assert "stages.bc" in done.output
+        assert "no such folder" in done.output
 
 
 def test_another_policy_is_refused_before_a_simulator_starts(made: Path, tmp_path: Path):

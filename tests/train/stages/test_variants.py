@@ -11,7 +11,8 @@ from small_runs import EXPERIMENT
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage import Context
+from robo_rl.train.pipeline.stage import Context, stage_world
+from robo_rl.train.pipeline.world_digest import changed_parts, world_of
 from robo_rl.train.stages.init_policy import InitPolicy
 from robo_rl.train.stages.variants import EvaluateVariants
 
@@ -35,6 +36,18 @@ def test_each_variant_has_its_own_number_and_protocol(tmp_path: Path):
     assert numbers["same/success"]["value"] < 1.0
     assert numbers["same/success"]["protocol"] != numbers["easy/success"]["protocol"]
     assert numbers["easy/success"]["n"] == EXPERIMENT["eval"]["episodes"]
+
+
+def test_the_worlds_of_the_variants_are_part_of_that_of_the_stage():
+    wanted = experiment(easy=EASY, same={})
+    own = stage_world(wanted, 0)
+    found = stage_world(wanted, 1)
+    assert own == world_of(wanted)
+    assert {part: found[part] for part in own} == own
+    assert found["other same: scene"] == own["scene"]
+    moved = {**found, "other easy: robot": "another"}
+    assert changed_parts(moved, found) == ["other easy: robot"]
+    assert changed_parts(own, found) == []  # of a record that has no other worlds
 
 
 @pytest.mark.parametrize(
