@@ -24,6 +24,7 @@ from robo_rl.nets.vla.lerobot.config import read_config
 from robo_rl.nets.vla.lerobot.networks import policy_settings
 from robo_rl.nets.vla.lerobot.pretrained import check_folder, check_state_order, load_folder
 from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.preflight import check_inputs
 
 OBS = ObsSpec(
     items={
@@ -130,11 +131,17 @@ def test_an_expert_of_other_shapes_is_refused_and_changes_nothing():
     assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
 
 
+def preflight(tree: dict[str, Any]) -> None:
+    """All checks of an experiment before its first stage runs."""
+    found = validate(tree, Experiment)
+    check_inputs(found.stages, found)
+
+
 def test_a_folder_without_a_policy_is_refused_with_the_experiment(tmp_path: Path):
     stages = {"bc": {"pretrained": str(tmp_path)}, "dataset": {"path": "none"}}
     stages = dict(reversed(stages.items()))
     with pytest.raises(ConfigError, match=r"config\.json.*is not in the folder"):
-        validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
+        preflight({**EXPERIMENT, "stages": stages, "waive": {}})
 
 
 def test_a_folder_without_weights_is_refused_with_the_experiment(tmp_path: Path):
@@ -143,7 +150,7 @@ def test_a_folder_without_weights_is_refused_with_the_experiment(tmp_path: Path)
     bc = {"pretrained": str(tmp_path / "smolvla")}
     whole = {**EXPERIMENT, "policy": settings("smolvla"), "waive": {}}
     with pytest.raises(ConfigError, match=r"has no weights; expected model\.safetensors"):
-        validate({**whole, "stages": {"dataset": {"path": "none"}, "bc": bc}}, Experiment)
+        preflight({**whole, "stages": {"dataset": {"path": "none"}, "bc": bc}})
 
 
 def test_statistics_need_a_folder_that_has_them(tmp_path: Path):
@@ -152,10 +159,10 @@ def test_statistics_need_a_folder_that_has_them(tmp_path: Path):
     bc = {"pretrained": str(tmp_path / "smolvla"), "pretrained_statistics": True}
     whole = {**EXPERIMENT, "policy": settings("smolvla"), "waive": {}}
     with pytest.raises(ConfigError, match=r"policy_preprocessor\.json.*is not in the folder"):
-        validate({**whole, "stages": {"dataset": {"path": "none"}, "bc": bc}}, Experiment)
+        preflight({**whole, "stages": {"dataset": {"path": "none"}, "bc": bc}})
     alone = {"dataset": {"path": "none"}, "bc": {"pretrained_statistics": True}}
     with pytest.raises(ConfigError, match="pretrained names no folder"):
-        validate({**whole, "stages": alone}, Experiment)
+        preflight({**whole, "stages": alone})
 
 
 def test_the_printed_settings_are_those_of_the_folder(
