@@ -67,11 +67,11 @@ def overlay(overrides: Sequence[str]) -> YamlNode:
     tree = YamlNode({}, "overrides")
     for override in overrides:
         _check_override(override)
-    _check_removals(overrides)
     for override in sorted(overrides, key=lambda each: len(keys_of(each.partition("=")[0]))):
         origin = f"override '{override}'"
         key, _, text = override.partition("=")
         node = nest_under(parse(text, lambda _, o=origin: o), keys_of(key))
+        _check_removed(tree, node, origin)
         tree = combine(tree, node)
     return tree
 
@@ -86,15 +86,19 @@ def resolve_tree(root: YamlNode) -> ConfigTree:
     return ConfigTree(interpolate(written.values, written.origin), written.origins)
 
 
-def _check_removals(overrides: Sequence[str]) -> None:
+def _check_removed(tree: YamlNode, node: YamlNode, origin: str) -> None:
     """Refuse settings of a stage that another override removes."""
-    written = [(keys_of(key), text, o) for o in overrides for key, _, text in [o.partition("=")]]
-    removed = {tuple(keys): o for keys, text, o in written if text.strip() == "false"}
-    for keys, _, override in written:
-        other = removed.get(tuple(keys[:2]))
-        if other is not None and keys[0] == STAGES and len(keys) > 2:
-            where, hint = f"override '{override}'", "leave one of them out"
-            raise ConfigError("sets a removed stage", where=where, found=other, hint=hint)
+    known, new = (_stages(each) for each in (tree, node))
+    for label, stage in new.items():
+        if isinstance(stage.value, dict) and label in known and known[label].value is False:
+            removal, hint = known[label].origin, "leave one of them out"
+            raise ConfigError("sets a removed stage", where=origin, found=removal, hint=hint)
+
+
+def _stages(tree: YamlNode) -> dict[str, YamlNode]:
+    stages = cast("dict[str, YamlNode]", tree.value).get(STAGES)
+    found = None if stages is None else stages.value
+    return cast("dict[str, YamlNode]", found) if isinstance(found, dict) else {}
 
 
 def _check_override(override: str) -> None:

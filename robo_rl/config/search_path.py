@@ -120,7 +120,8 @@ class _Files:
         group, own = self._group(base), self._group(path)
         if group == own:
             return key
-        return ".".join(filter(None, (key, group))) if not own else group
+        root = key if not own else key.removesuffix(own).rstrip(".")
+        return ".".join(filter(None, (root, group)))
 
     def _group(self, path: Path) -> str:
         for root in self._search:

@@ -143,6 +143,12 @@ def test_the_bases_of_a_base_under_another_key_go_there_too(configs: Path):
     write(configs, "base: [{student: algo/tight}]\n")
     assert compose("x").values == {"student": {"name": "ppo", "lr": 1e-4, "clip": 0.1}}
     write(configs, "base: algo/ppo\nseed: 1\n", "experiment/whole.yaml")
+    (configs / "net").mkdir()
+    write(configs, "base: algo/tight\nclip: 0.3\n", "net/small.yaml")
+    write(configs, "base: net/small\n", "experiment/deep.yaml")
+    write(configs, "base: [{first: experiment/deep}]\n")
+    tight = {"name": "ppo", "lr": 1e-4, "clip": 0.1}
+    assert compose("x").values == {"first": {"algo": tight, "net": {"clip": 0.3}}}
     write(configs, "base: [{first: experiment/whole}]\n")
     assert compose("x").values == {"first": {"algo": {"name": "ppo", "lr": 1e-4}, "seed": 1}}
 
@@ -192,10 +198,11 @@ def test_a_stage_can_be_taken_away_and_come_back(configs: Path):
     two = ["stages.online=false", "stages.bc=false"]
     assert list(compose("road", two).values["stages"]) == ["collect"]
     assert compose("x", ["stages.collect={}"]).values["stages"]["collect"] == {}
-    both = ["stages.bc=false", "stages.bc.steps=3"]
-    for overrides in (both, both[::-1]):
-        with pytest.raises(ConfigError, match=r"steps=3': sets a removed stage.*stages\.bc=false"):
-            compose("road", overrides)
+    for removal in ("stages.bc=false", "stages.bc=False", "stages={bc: false}"):
+        both = [removal, "stages.bc.steps=3"]
+        for overrides in (both, both[::-1]):
+            with pytest.raises(ConfigError, match=r"steps=3': sets a removed stage; found .*bc"):
+                compose("road", overrides)
     unknown = compose("road", ["stages.colect=false"]).values["stages"]
     assert unknown["colect"] is False  # there is none of that name: who validates it says so
 

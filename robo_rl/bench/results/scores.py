@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,18 +37,19 @@ def score_before(kept: CellRecord, report: ReportConfig) -> float | None:
 def episodes(kept: Iterable[CellRecord], report: ReportConfig) -> int:
     """Return the number of distinct evaluation episodes of cells; 0 if one is unknown.
 
-    All cells of a task with the same ``eval`` have the same start states and noise. They are as
-    many runs of the same episodes, which count once. The hash of the protocol would tell episodes
-    apart that are the same, because it changes with each new option of the env. Of records without
-    a protocol every seed counts.
+    All cells of a task with the same episodes, seed and envs of ``eval`` have the same start states
+    and noise. They are as many runs of the same episodes, which count once. The hash of the
+    protocol would tell equal episodes apart, because it changes with each new option of the env.
+    Of records without a protocol every seed counts.
     """
     known: dict[tuple[str, Any], int] = {}
     for each in kept:
         found = each.stages[report.stage].numbers.get(report.measure)
         if not isinstance(found, NumberRecord) or not found.n:
             return 0
-        settings = json.dumps(each.config.get("eval"), sort_keys=True)
-        known[each.task, settings if protocol_of(found) else each.seed] = found.n
+        fixed = each.config.get("eval", {})
+        states = tuple(fixed.get(name) for name in ("episodes", "seed", "num_envs"))
+        known[each.task, states if protocol_of(found) else each.seed] = found.n
     return sum(known.values())
 
 

@@ -32,6 +32,7 @@ from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.config.provenance import machine_info, versions
 from robo_rl.core.errors import ConfigError
 from robo_rl.env.gym_envs.env import usable_cpus
+from robo_rl.train.pipeline.preflight import check_inputs
 from robo_rl.train.pipeline.run_warnings import emit_precision_warnings
 
 
@@ -177,12 +178,17 @@ class SuiteRunner:
 
         Raises:
             CheckpointError: A file cannot be written.
-            ConfigError: The pilots have not chosen a setting of every method.
+            ConfigError: The pilots have not chosen a setting of every method, or a file that a cell
+                reads is missing or does not fit.
         """
         if (refusal := self.missing_pilots()) is not None:
             raise refusal
         jobs = jobs or self.plan.suite.jobs
-        chosen = self.to_run(redo=redo)
+        chosen, states = self.to_run(redo=redo), self.states()
+        for key in chosen:
+            if states[key] is CellState.TO_RUN:
+                experiment = self.cells[key].experiment
+                check_inputs(experiment.stages, experiment)
         threads = max(1, usable_cpus() // jobs)
         version, place = versions().get("robo-rl", ""), describe_machine(machine_info())
         pace = RunConditions(jobs=jobs, threads=threads, version=version, machine=place)

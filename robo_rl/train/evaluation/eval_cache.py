@@ -23,15 +23,12 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import weights_digest
 from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult
 
-FOLDER = "evaluated"
+FOLDER, _DISTRIBUTION = "evaluated", "robo-rl"
 _TENSORS = {
     "success": torch.bool,
     "returns": torch.float32,
     "lengths": torch.int64,
 }
-
-
-_DISTRIBUTION = "robo-rl"
 
 
 class EvalCache:

@@ -106,9 +106,9 @@ def comparison_gate(
         about: Prefix of the detail.
         looks: Number of earlier gates of the same policies, see ``confidence_of``.
     """
-    test = compare(new, ref, margin, confidence_of(looks))
     if new.measure == "success" and not (new.success.any() or ref.success.any()):
         return Gate(name=name, passed=False, detail=f"{about}{_NO_SUCCESS}", answer="cannot tell")
+    test = compare(new, ref, margin, confidence_of(looks))
     answer = _ANSWERS[test.verdict]
     words = {"pass": "not worse" if margin else "better", "fail": "worse"}
     detail = f"{about}{words.get(answer, answer)}: {format_comparison(test, new.measure)}"

@@ -26,7 +26,9 @@ World = dict[str, str]
 """Part → digest or version; empty if not recorded."""
 
 WORLD = "world.json"
-_OURS, _OTHER = "robo-rl", "other "
+_OURS = "robo-rl"
+OTHER = "other "
+"""Beginning of the parts of other worlds in which a stage works."""
 _KNOWN: dict[str, World] = {}
 _IMPLIED = {"scene": "robot"}
 """Part → the part that always changes with it."""
@@ -48,7 +50,7 @@ def world_of(experiment: Experiment) -> World:
 
 def nest_worlds(world: World, others: Mapping[str, World]) -> World:
     """Return a world with the parts of others by their names, as ``other NAME: PART``."""
-    parts = {f"{_OTHER}{n}: {part}": v for n, each in others.items() for part, v in each.items()}
+    parts = {f"{OTHER}{n}: {part}": v for n, each in others.items() for part, v in each.items()}
     return {**world, **parts}
 
 
@@ -59,14 +61,14 @@ def changed_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """
     if not (then and now):
         return []
-    if not all(any(part.startswith(_OTHER) for part in each) for each in (then, now)):
+    if not all(any(part.startswith(OTHER) for part in each) for each in (then, now)):
         then, now = _without_others(then), _without_others(now)
     parts = [part for part in sorted({**then, **now}) if then.get(part) != now.get(part)]
     return [part for part in parts if _IMPLIED.get(part) not in parts]
 
 
 def _without_others(world: Mapping[str, str]) -> World:
-    return {part: value for part, value in world.items() if not part.startswith(_OTHER)}
+    return {part: value for part, value in world.items() if not part.startswith(OTHER)}
 
 
 def describe_changes(then: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -202,7 +202,7 @@ class Runtime:
         """Return whether the robot has stopped at its last command, because the next one is late.
 
         A period is missed once the next one is due; an error or a slow policy can delay a command
-        within its own period too. The watchdog has the same rule.
+        within its own period too. The watchdog has the same rule for positions.
         """
         late_s = now_s - self._said_s
         return self._last - self._said > 1 or late_s > 2.0 * self.parts.safety.limits.dt_s

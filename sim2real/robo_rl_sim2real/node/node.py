@@ -117,7 +117,7 @@ class Node:
         life = self.runtime.life
         self.requests = Requests(
             {
-                "activate": partial(self._begin, "activate", self.runtime.activate),
+                "activate": partial(self._begin, "activate", self._activate),
                 "home": partial(self._begin, "home", self.runtime.home),
                 "deactivate": life.deactivate,
                 "reset": self.runtime.reset,
@@ -249,7 +249,8 @@ class Node:
         )
         alone = exclusive_check(topics, lambda: self.guard.writers)
         received = receiver_checks(topics, self._out.answered)
-        return [*([alone] * self._alone), button, *([] if self.dry_run else received)]
+        checks = [alone, button] if self._alone else [button]
+        return checks if self.dry_run else [*checks, *received]
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:
@@ -310,6 +311,17 @@ class Node:
             hint = "request it again in a second"
             raise RoboRlError(f"cannot {what}: the emergency stop is being read", hint=hint)
         begin(self.inbox, self._number)
+
+    def _activate(self, inbox: Inbox, number: int) -> None:
+        """Activate with the words that were published last.
+
+        Raises:
+            RoboRlError: They are still being encoded, or see ``Runtime.activate``.
+        """
+        if self.instructions.is_busy:
+            hint = "request it again in a second"
+            raise RoboRlError("cannot activate: the instruction is being encoded", hint=hint)
+        self.runtime.activate(inbox, number)
 
     def _demand_graph(self, what: str) -> None:
         """Refuse a start that the graph forbids, or that its answer delays too long."""

@@ -20,6 +20,8 @@ from robo_rl_sim2real.transport.base import Endpoint, Transport
 _EVERY_S = 0.5
 _OVERDUE_S = 3.0
 """Time since the last look at the graph, after which it is unknown; a look takes milliseconds."""
+_PATIENCE_S = 0.5
+"""Wait of a start for another look; the control loop waits, and commands may be sent meanwhile."""
 _UNKNOWN = "who publishes is not known"
 
 REMEDY = "stop the others, or name the topic in shared_topics; a killed one is forgotten after 10 s"
@@ -77,8 +79,13 @@ class PublisherMonitor:
         Raises:
             RoboRlError: A condition does not hold, or an earlier query hangs.
         """
-        for check, found in self._find():
-            raise RoboRlError(f"cannot {what}: {check.subject}", found=found, hint=check.remedy)
+        try:
+            found = self._find(_PATIENCE_S)
+        except TimeoutError as error:
+            hint = "request it again; restart the node if it goes on"
+            raise RoboRlError(f"cannot {what}: {_UNKNOWN}, {error}", hint=hint) from None
+        for check, why in found:
+            raise RoboRlError(f"cannot {what}: {check.subject}", found=why, hint=check.remedy)
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -104,10 +111,17 @@ class PublisherMonitor:
         if self._thread is not None:
             self._thread.join(timeout=1.0)
 
-    def _find(self) -> list[tuple[GraphCheck, str]]:
-        """Query the graph; return the conditions that do not hold, each with what is amiss."""
-        if not self._lock.acquire(timeout=_OVERDUE_S):
-            raise RoboRlError(f"{_UNKNOWN}: a query hangs", hint="restart the node, or the others")
+    def _find(self, patience_s: float = -1.0) -> list[tuple[GraphCheck, str]]:
+        """Query the graph; return the conditions that do not hold, each with what is amiss.
+
+        Args:
+            patience_s: Longest wait for another query; -1 for none.
+
+        Raises:
+            TimeoutError: Another query takes longer.
+        """
+        if not self._lock.acquire(timeout=patience_s):
+            raise TimeoutError("a query hangs")
         try:
             graph = GraphSnapshot(self._transport)
             found = [(check, why) for check in self._checks if (why := check.find(graph))]

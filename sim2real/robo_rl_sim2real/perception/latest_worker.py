@@ -30,6 +30,7 @@ class LatestWorker:
     ) -> None:
         self._works, self._report = dict(works), report
         self._waiting, self._changed = dict[str, Reading](), threading.Condition()
+        self._is_processing = False
         self._open = bool(self._works)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         if self._works:
@@ -38,6 +39,12 @@ class LatestWorker:
     def __contains__(self, topic: str) -> bool:
         """Return whether the messages of a topic are processed here."""
         return topic in self._works
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message waits or is being processed."""
+        with self._changed:
+            return bool(self._waiting) or self._is_processing
 
     def put(self, topic: str, reading: Reading) -> None:
         """Process a message of a topic, in place of one that waits. Does not block."""
@@ -58,10 +65,12 @@ class LatestWorker:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or not self._open)
                 waiting, self._waiting = self._waiting, {}
+                self._is_processing = bool(waiting)
             if not waiting:
                 return
             for topic, reading in waiting.items():
                 self._process(topic, reading)
+            self._is_processing = False
 
     def _process(self, topic: str, reading: Reading) -> None:
         try:

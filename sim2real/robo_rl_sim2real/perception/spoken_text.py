@@ -12,16 +12,15 @@ from robo_rl.core.spec import TensorSpec
 from robo_rl.language.base import INSTRUCTION, TextEncoder
 from robo_rl_sim2real.messages.readings import Inbox, Values
 
+_KEPT = 4
+"""Encoded instructions that are kept: the one in effect, the next one, and those of settings."""
+
 
 class TextSource(Protocol):
     """A topic of instructions, and the words until it gives others."""
 
     topic: str
     text: str
-
-
-_KEPT = 4
-"""Encoded instructions that are kept: the one in effect, the next one, and those of settings."""
 
 
 class SpokenText:

@@ -120,6 +120,20 @@ def test_a_slow_encoder_delays_neither_the_emergency_stop_nor_the_loop(world: Wo
     assert len(world.encoded) == 2
 
 
+def test_a_start_waits_for_the_words_that_were_published_before_it(world: World):
+    world.instruct("lift it")
+    until(lambda: world.in_effect == "lift it")
+    world.instruct("slow press")
+    world.node.request("activate")
+    assert world.run(5) is State.INACTIVE
+    assert "cannot activate: the instruction is being encoded" in world.node.health.problem
+    world.may.set()
+    until(lambda: not world.node.instructions.is_busy)
+    world.node.request("activate")
+    assert world.run(20) is State.RUNNING
+    assert world.in_effect == "slow press"
+
+
 def test_of_instructions_that_wait_the_latest_is_encoded(world: World):
     world.instruct("slow lift")
     until(lambda: world.encoded)

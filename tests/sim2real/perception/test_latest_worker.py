@@ -32,6 +32,9 @@ def test_what_waits_at_the_end_is_still_processed_and_errors_come_by_topic():
     for topic in works:
         worker.put(topic, reading(1.0))
     worker.close()
+    end_s = time.monotonic() + 10.0
+    while worker.is_busy and time.monotonic() < end_s:
+        time.sleep(0.001)
     assert done == [("/a", 1.0)]
     assert "does not fit" in told["/b"]
     assert told["/c"] == "KeyError: 'x'"

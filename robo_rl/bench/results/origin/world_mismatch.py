@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey
-from robo_rl.train.pipeline.world_digest import World, describe_changes
+from robo_rl.train.pipeline.world_digest import OTHER, World, describe_changes
 
 _SETTINGS = ("task settings", "env settings")
 """Parts that are compared as settings, since their digests also change with each new option."""
@@ -19,7 +19,8 @@ def world_mismatches(
 ) -> dict[CellKey, str]:
     """Return the kept cells of another world than the newest cell of their task and settings.
 
-    The values are the differences. Cells without a recorded world are not excluded.
+    The values are the differences. Cells without a recorded world are not excluded. Worlds of
+    variants do not count, because their number differs between methods.
 
     Args:
         cells: Cells of the suite, whose settings of task and env can differ between methods.
@@ -45,4 +46,6 @@ def _place(cell: Cell) -> tuple[str, str]:
 
 
 def _world(kept: CellRecord) -> World:
-    return {part: value for part, value in kept.world.items() if part not in _SETTINGS}
+    """Return the parts of a cell's world that are compared."""
+    own = {part: value for part, value in kept.world.items() if not part.startswith(OTHER)}
+    return {part: value for part, value in own.items() if part not in _SETTINGS}

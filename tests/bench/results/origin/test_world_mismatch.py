@@ -58,6 +58,7 @@ def test_other_settings_are_the_suites_own_and_no_other_world():
 def test_a_new_option_with_a_default_is_no_other_world_and_hides_none():
     newer = {**WORLD, "task settings": "x", "env settings": "y"}
     assert mismatches(WORLD, newer) == {}
+    assert mismatches({**WORLD, "other dim: env settings": "c"}, newer) == {}
     found = mismatches(WORLD, {**newer, "scene": "z"})
     assert found == {CellKey("near", "default", 0): "scene: b → z"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -106,11 +105,12 @@ def test_goals_that_are_refused_are_counted(node: Dds):
     types = ServiceInterface(codec.framed(f"{SEND}_Request"), codec.framed(response), "")
     refusal = blank_message(codec.store, response)
     participant, out = DomainParticipant(node.cfg.domain), node.create_goal_publisher(ACTION)
+    asked = list[Any]()
     server = ServiceServer(
         participant,
         f"{ACTION}{SEND_GOAL}",
         types,
-        lambda asked: codec.frame(response, asked.guid, asked.seq, refusal),
+        lambda goal: asked.append(goal) or codec.frame(response, goal.guid, goal.seq, refusal),
     )
     try:
 
@@ -128,10 +128,11 @@ def test_goals_that_are_refused_are_counted(node: Dds):
         assert wait_until(seen, 10.0)
         assert isinstance(out, dds_goals.GoalWriter)
         before = out.count_goals()
-        for _ in range(60):  # between two looks at the answers, at 100 Hz
+        for _ in range(60):  # between two looks at the answers
+            answered = len(asked)
             out.send(WAY)
-            time.sleep(0.01)
-        assert wait_until(lambda: out.count_goals().refused - before.refused >= 40, 10.0)
+            assert wait_until(lambda answered=answered: len(asked) > answered, 10.0)
+        assert wait_until(lambda: out.count_goals().refused - before.refused >= 60, 10.0)
     finally:
         server.close()
 
