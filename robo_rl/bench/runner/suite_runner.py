@@ -184,11 +184,8 @@ class SuiteRunner:
         if (refusal := self.missing_pilots()) is not None:
             raise refusal
         jobs = jobs or self.plan.suite.jobs
-        chosen, states = self.to_run(redo=redo), self.states()
-        for key in chosen:
-            if states[key] is CellState.TO_RUN:
-                experiment = self.cells[key].experiment
-                check_inputs(experiment.stages, experiment)
+        chosen = self.to_run(redo=redo)
+        self._check_files()
         threads = max(1, usable_cpus() // jobs)
         version, place = versions().get("robo-rl", ""), describe_machine(machine_info())
         pace = RunConditions(jobs=jobs, threads=threads, version=version, machine=place)
@@ -203,6 +200,13 @@ class SuiteRunner:
         if self.pilots:
             self._choose()
         return sitting
+
+    def _check_files(self) -> None:
+        """Check the files that cells read, of all that have not begun."""
+        for key, state in self.states().items():
+            if state is CellState.TO_RUN:
+                experiment = self.cells[key].experiment
+                check_inputs(experiment.stages, experiment)
 
     def _choose(self) -> None:
         """Keep the choices of methods whose pilots are complete, beside those of the others."""

@@ -96,15 +96,9 @@ class Node:
         self.guard: MotionGuard = Unguarded()
         self.inbox, self.listeners = Inbox(), Listeners()
         self.darkroom = ImageWorker(self.wiring.preprocessors, self.inbox)
-        self.instructions = LatestWorker(
-            {
-                topic: partial(self._take_instruction, topic)
-                for topic, kind in self.wiring.readings.items()
-                if kind is MsgType.TEXT
-            },
-            self._refuse_instruction,
-            "instructions",
-        )
+        words = [topic for topic, kind in self.wiring.readings.items() if kind is MsgType.TEXT]
+        takers = {topic: partial(self._take_instruction, topic) for topic in words}
+        self.instructions = LatestWorker(takers, self._refuse_instruction, "instructions")
         self.ticks = PeriodicTimer(1.0 / contract.act.rate_hz, self.clock)
         self.record = HealthCounters(
             dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz)
@@ -115,26 +109,27 @@ class Node:
         self._undelivered = 0  # consecutive periods whose command was not sent
         self._alone = settings.command.exclusive
         life = self.runtime.life
-        self.requests = Requests(
-            {
-                "activate": partial(self._begin, "activate", self._activate),
-                "home": partial(self._begin, "home", self.runtime.home),
-                "deactivate": life.deactivate,
-                "reset": self.runtime.reset,
-                "stop": life.request_stop,
-                "configure": life.configure,
-                "cleanup": life.cleanup,
-                "shutdown": self.stop,
-            },
-            lambda: life.stop_count,
-            now_s,
-        )
+        self.requests = Requests(self._grants(), lambda: life.stop_count, now_s)
         self._connect(settings)
         self.listeners.add(reporter(self._subject(bundle), settings, transport))
         self.served = offer_services(
             transport, self.requests, life.request_stop, lambda: self.runtime.state
         )
         life.configure()
+
+    def _grants(self) -> dict[str, Callable[[], None]]:
+        """Return request → what grants it."""
+        life = self.runtime.life
+        return {
+            "activate": partial(self._begin, "activate", self._activate),
+            "home": partial(self._begin, "home", self.runtime.home),
+            "deactivate": life.deactivate,
+            "reset": self.runtime.reset,
+            "stop": life.request_stop,
+            "configure": life.configure,
+            "cleanup": life.cleanup,
+            "shutdown": self.stop,
+        }
 
     def _subject(self, bundle: Bundle) -> DiagnosticSources:
         """Return the content of the diagnostics."""

@@ -275,8 +275,8 @@ def test_all_files_reach_the_disk_before_the_dataset_has_its_name(
 
     monkeypatch.setattr("robo_rl.data.lerobot.exporter.sync", recorded)
     LeRobotExporter(LeRobotExporter.Config(codec="h264")).export(store.path, out)
-    found = {path.name for path in flushed}
-    assert {path.name for path in [out, *out.rglob("*")]} == found
+    written = {path.relative_to(out) for path in [out, *out.rglob("*")]}
+    assert {path.relative_to(flushed[-1]) for path in flushed} == written
 
 
 def test_what_lerobot_has_no_place_for_is_refused(tmp_path: Path, monkeypatch):

@@ -10,30 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_bundles import make_bundle, with_instruction
+from small_flights import ROBOT, Flight
 
-from robo_rl.config.models import validate_strict
-from robo_rl.config.registry import load
 from robo_rl.language.byte_text import ByteText
-from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import DeploySettings
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED
-from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.transport.base import LATCHED
+from robo_rl_sim2real.transport.loopback import Loopback
 
-ROBOT = load("robots", "panda")
-NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
-DT_S = 1.0 / ROBOT.rates.control_hz
 TOPIC = "/policy/instruction"
 
 
-class World:
-    """The panda on a bus and a clock of its own; the encoder waits before ``slow`` texts."""
+class World(Flight):
+    """A flight whose policy is told an instruction; the encoder waits before ``slow`` texts."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_s, self.pos, self.number = 50.0, ROBOT.home_ctrl.copy(), 0
         self.may, self.encoded = threading.Event(), list[tuple[str, str]]()
         encode = ByteText.encode
 
@@ -44,28 +36,10 @@ class World:
             return encode(encoder, sentences)
 
         monkeypatch.setattr(ByteText, "encode", slowly)
-        bus = Bus(lambda: self.now_s)
-        robot = Loopback(bus)
-        self.joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
-        self.estop = robot.create_publisher("/estop", MsgType.FLAG)
-        self.instruction = robot.create_publisher(TOPIC, MsgType.TEXT, LATCHED)
-        self.commands = list[Reading]()
-        robot.subscribe(ROBOT.topics.command, MsgType.ARRAY, self.commands.append, COMMAND)
-        settings = {
-            "robot": {"name": "panda"},
-            "observe": {
-                "pos": {"topic": "/joint_states", "field": "position"},
-                "instruction": {"topic": TOPIC, "msg_type": "std_msgs/msg/String"},
-            },
-            "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
-        }
-        self.node = Node(
-            validate_strict(settings, DeploySettings),
-            with_instruction(path / "reads", make_bundle(path / "bundle", ROBOT)),
-            Loopback(bus),
-            clock=Clock(lambda: self.now_s, lambda _: None),
-        )
-        self.run(4)
+        bundle = with_instruction(path / "reads", make_bundle(path / "bundle", ROBOT))
+        source = {"topic": TOPIC, "msg_type": MsgType.TEXT.value}
+        super().__init__(path, bundle=bundle, observe={"instruction": source})
+        self.words = Loopback(self.bus).create_publisher(TOPIC, MsgType.TEXT, LATCHED)
 
     @property
     def in_effect(self) -> str:
@@ -74,16 +48,10 @@ class World:
         return "" if found is None else str(found.fields["data"])
 
     def instruct(self, text: str) -> None:
-        self.instruction.send(Reading({"data": np.asarray(text)}, (), 0.0))
+        self.words.send(Reading({"data": np.asarray(text)}, (), self.now_s))
 
-    def run(self, ticks: int) -> State:
-        for _ in range(ticks):
-            self.joints.send(Reading({"position": self.pos[::-1]}, NAMES[::-1], 0.0))
-            self.number += 1
-            self.node.tick(self.number)
-            if self.commands:
-                self.pos = self.commands[-1].fields["data"]
-            self.now_s += DT_S
+    def state_after(self, ticks: int) -> State:
+        self.run(ticks)
         return self.node.runtime.state
 
 
@@ -106,12 +74,12 @@ def test_a_slow_encoder_delays_neither_the_emergency_stop_nor_the_loop(world: Wo
     world.instruct("lift it")
     until(lambda: world.in_effect == "lift it")
     world.node.request("activate")
-    assert world.run(20) is State.RUNNING
+    assert world.state_after(20) is State.RUNNING
     world.instruct("slow lift")
     until(lambda: ("instructions", "slow lift") in world.encoded)
-    assert world.run(10) is State.RUNNING  # the last instruction stays in effect meanwhile
+    assert world.state_after(10) is State.RUNNING  # the last instruction stays in effect meanwhile
     assert world.in_effect == "lift it"
-    world.estop.send(Reading({"data": np.asarray(True)}, (), 0.0))
+    world.press(True)
     assert world.node.runtime.life.stopped
     world.may.set()
     until(lambda: world.in_effect == "slow lift")
@@ -125,12 +93,12 @@ def test_a_start_waits_for_the_words_that_were_published_before_it(world: World)
     until(lambda: world.in_effect == "lift it")
     world.instruct("slow press")
     world.node.request("activate")
-    assert world.run(5) is State.INACTIVE
+    assert world.state_after(5) is State.INACTIVE
     assert "cannot activate: the instruction is being encoded" in world.node.health.problem
     world.may.set()
     until(lambda: not world.node.instructions.is_busy)
     world.node.request("activate")
-    assert world.run(20) is State.RUNNING
+    assert world.state_after(20) is State.RUNNING
     assert world.in_effect == "slow press"
 
 
