@@ -122,6 +122,7 @@ def run_build(
     obs: dict[str, Tensor],
     successes: int = 187,
     *,
+    policy_successes: int = 188,
     inpaint: bool = False,
     split: bool = False,
 ) -> Bundle:
@@ -135,7 +136,7 @@ def run_build(
         ),
         obs=obs,
         closed_loop=lambda session: (successes, 200),
-        policy_score=(188, 200),
+        policy_score=(policy_successes, 200),
         generator=torch.Generator().manual_seed(0),
         latency_calls=50,
         inpaint=inpaint,

@@ -58,7 +58,7 @@ class Exportable(Protocol):
         ...
 
     def settle_ties(self, obs: dict[str, Tensor], act: Tensor, other: Tensor) -> Tensor:
-        """Return act (B, H, A) with ``other`` where both are equally good; act if none can be."""
+        """Return act (B, H, A), or what it decodes to by the choices of ``other``, if as good."""
         ...
 
 

@@ -156,13 +156,22 @@ class ParityShortfall(NamedTuple):
 def closed_loop_shortfall(closed: ClosedLoopParity) -> ParityShortfall | None:
     """Return the shortfall of closed-loop parity; None if parity holds.
 
+    Without one success on either side, the episodes show nothing.
+
     Outside the policy's interval, Newcombe's interval of the difference decides. If it excludes 0,
     the graph differs. If it contains 0, the episodes do not suffice, and the text names a
     sufficient number.
     """
+    rates = closed.success, closed.policy_success
+    if not any(rates):
+        of = f"{closed.episodes} episodes of the graph and {closed.policy_episodes} of the policy"
+        return ParityShortfall(
+            f"closed loop: none of {of} succeeded; train further, or compare returns"
+            " (eval.measure=return)",
+            undecided=True,
+        )
     if closed.passed:
         return None
-    rates = closed.success, closed.policy_success
     low, high = newcombe_interval(
         rates[0] * closed.episodes,
         closed.episodes,

@@ -307,10 +307,10 @@ class DenoisingPolicy(nn.Module):
         return self.decode(obs, start)
 
     def settle_ties(self, obs: dict[str, Tensor], act: Tensor, other: Tensor) -> Tensor:
-        """Return evaluation actions act (B, H, A), with ``other`` where both are equally good.
+        """Return evaluation actions act (B, H, A), by the choices of ``other`` where as good.
 
         ``other`` has the actions of the same policy by other arithmetic, such as its graph's. Only
-        a family that chooses among discrete actions has ties.
+        a family that chooses among discrete actions has ties; it decodes the choices itself.
         """
         return act
 

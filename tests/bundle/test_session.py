@@ -49,6 +49,7 @@ def test_a_seed_gives_the_same_action_and_noise_matters(session: PolicySession) 
         ("joint_pos", np.ones((1, 2, 2), np.float64)),
         ("joint_pos", np.ones((1, 1, 2), np.float32)),
         ("cube_pos", np.ones((2, 2, 3), np.float32)),
+        ("joint_pos", np.array(1.0, np.float32)),
         ("stranger", np.ones((1, 2, 2), np.float32)),
     ],
 )

@@ -45,7 +45,7 @@ def test_embeddings_keep_their_rows_and_have_no_gradient():
 
 def test_a_world_of_images_alone_has_this_critic_and_no_other():
     policy = blind_free_policy()
-    with pytest.raises(SpecError, match=r"critic\.sees.*an env of images alone"):
+    with pytest.raises(SpecError, match=r"critic\.sees.*an env of images and texts alone"):
         ValueCritic(ValueCritic.Config(), policy.env_spec, 1, policy.normalizer)
     critic = embedding_critic(ValueCritic.Config(hidden=(8,)), policy)
     eye = torch.randint(256, (5, 1, 3, 40, 40)).to(torch.uint8)

@@ -133,6 +133,16 @@ def test_nan_is_no_parity() -> None:
     assert not NumericParity(max_abs=float("nan"), limit=1e-4, rows=1000).passed
 
 
+def test_without_one_success_the_closed_loop_shows_nothing(
+    policy: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path
+) -> None:
+    with pytest.raises(GateError, match=r"export cannot tell: .*eval\.measure=return"):
+        run_build(
+            policy, tmp_path / "bundle", contract, dataset_obs, successes=0, policy_successes=0
+        )
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("successes", "passed"), [(188, True), (180, True), (150, False)])
 def test_closed_loop_parity_is_the_policys_interval(successes: int, passed: bool) -> None:
     result = closed_loop_parity(successes, 200, 188, 200)

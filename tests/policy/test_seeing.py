@@ -9,7 +9,8 @@ from small_images import OBS, make_seeing_policy, make_seen
 
 from robo_rl.bundle.session import PolicySession
 from robo_rl.core.errors import SpecError
-from robo_rl.critic.inputs import critic_inputs
+from robo_rl.core.spec import TOKEN, ObsSpec, TensorSpec
+from robo_rl.critic.inputs import critic_inputs, unread_words
 from robo_rl.critic.value import ValueCritic
 from robo_rl.export.onnx import contract_of, export_policy
 from robo_rl.policy.one_step import make_one_step_student
@@ -72,3 +73,15 @@ def test_a_critic_reads_the_vectors_that_the_policy_does_not_see():
     for wrong in (("front_rgb",), ("object",)):
         with pytest.raises(SpecError, match=r"critic\.sees"):
             critic_inputs(OBS, wrong)
+
+
+def test_a_critic_that_knows_no_instruction_is_a_doubt_and_reads_none():
+    text = TensorSpec(shape=(4,), dtype="int64", unit=TOKEN)
+    spec = ObsSpec(items={"pos": TensorSpec(shape=(2,)), "instruction": text})
+    with pytest.raises(SpecError, match=r"critic\.sees.*found instruction.*text_encoder=sentence"):
+        critic_inputs(spec, ("pos", "instruction"))
+    doubt = unread_words(spec)
+    assert doubt is not None
+    assert "found none, beside instruction" in str(doubt)
+    assert unread_words(spec, ("pos",)) is None
+    assert unread_words(critic_inputs(spec)) is None

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.spec import ObsSpec
@@ -60,12 +60,13 @@ class FrozenEncoder(ImageEncoder):
         super().__init__(cfg, obs_spec, obs_horizon, trunk)
 
     def backbone(self, cfg: Config, shape: tuple[int, int, int]) -> nn.Module:
-        """Return a module from features of the transformer (N, g · g · D) to (N, width)."""
+        """Return a module from features of the transformer (N, D · g · g) to (N, width)."""
         with torch.no_grad():
             black = torch.zeros(1, *shape, dtype=torch.uint8)
             channels = self.trunk(black, torch.float32).shape[1] // cfg.grid**2
         return nn.Sequential(
-            nn.Unflatten(1, (cfg.grid**2, channels)),
+            nn.Unflatten(1, (channels, cfg.grid**2)),
+            _PlacesFirst(),
             nn.LayerNorm(channels),
             nn.Linear(channels, CHANNELS),
             nn.GELU(),
@@ -74,3 +75,10 @@ class FrozenEncoder(ImageEncoder):
             nn.LayerNorm(cfg.width),
             nn.Tanh(),
         )
+
+
+class _PlacesFirst(nn.Module):
+    """Swaps channels and places: (N, D, g · g) to (N, g · g, D)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)

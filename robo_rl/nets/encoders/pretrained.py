@@ -34,7 +34,7 @@ class Preprocessing(NamedTuple):
 
 
 class PretrainedVit(nn.Module):
-    """Maps frames (N, C, h, w) uint8 to (N, g · g · D), without a gradient, rounded to float16.
+    """Maps frames (N, C, h, w) uint8 to (N, D · g · g), without a gradient, rounded to float16.
 
     A frame is resized to a square, and the tokens of its patches are averaged over g × g places.
 

@@ -22,6 +22,7 @@ from robo_rl.nets.vla.pi0 import PaliGemmaPrefix
 from robo_rl.nets.vla.prefix import Prefix, pad_last
 from robo_rl.nets.vla.sizes import VlaConfig
 from robo_rl.nets.vla.smolvla import SmolVlaPrefix
+from robo_rl.nets.vla.text_tower import check_vocabulary
 
 WHERE = "policy.encoder"
 
@@ -36,6 +37,7 @@ class VlaEncoder(ObsEncoder):
 
     Raises:
         DeviceError: The extra ``pretrained`` is not installed.
+        SpecError: The text has ids beyond the backbone's vocabulary.
     """
 
     class Config(VlaConfig):
@@ -75,7 +77,11 @@ class VlaEncoder(ObsEncoder):
             add_adapters(self.prefix, cfg.lora, f"{WHERE}.lora")
         if cfg.freeze_vlm:
             self.backbone.requires_grad_(False)
-        self.num_features: int = self.backbone.config.text_config.hidden_size
+        text = self.backbone.config.text_config
+        check_vocabulary(
+            obs_spec.items[self.text], text.vocab_size, f"{WHERE}.vlm.text_config.vocab_size"
+        )
+        self.num_features: int = text.hidden_size
 
     @classmethod
     def check_obs(cls, cfg: Config, obs_spec: ObsSpec) -> None:

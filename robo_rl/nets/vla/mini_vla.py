@@ -25,7 +25,7 @@ from robo_rl.core.images import channels_first
 from robo_rl.core.spec import ObsSpec
 from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures, demand_side, image_shape
 from robo_rl.nets.encoders.spatial_softmax import place_grid
-from robo_rl.nets.vla.text_tower import TextTower
+from robo_rl.nets.vla.text_tower import TextTower, check_vocabulary
 
 SMALLEST = 32
 """Side of the smallest image, in pixels."""
@@ -93,14 +93,8 @@ class MiniVlaEncoder(ObsEncoder):
                 found=", ".join(obs_spec.word_names) or f"none among {', '.join(obs_spec.items)}",
             )
 
-        most = max(obs_spec.items[obs_spec.word_names[0]].high, default=0.0)
-        if most >= cfg.vocabulary:
-            raise SpecError(
-                "the text encoder has more ids than the encoder 'mini_vla'",
-                where="policy.encoder.vocabulary",
-                expected=f"at least {most + 1:g}",
-                found=cfg.vocabulary,
-            )
+        text = obs_spec.items[obs_spec.word_names[0]]
+        check_vocabulary(text, cfg.vocabulary, "policy.encoder.vocabulary")
 
     def forward(self, features: ObsFeatures) -> Tensor:
         """Map an observation to features (B, F)."""

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from robo_rl.core.errors import SpecError
+from robo_rl.core.spec import TensorSpec
+
 EMBED = 16
 """Features of an id."""
 
@@ -36,3 +39,25 @@ class TextTower(nn.Module):
         x = self.embed(ids + 1).transpose(1, 2)
         x = nn.functional.relu(self.groups(x)) * there
         return self.out(x.amax(dim=2))
+
+
+def check_vocabulary(text: TensorSpec, vocabulary: int, where: str) -> None:
+    """Check that all ids of a text have an embedding.
+
+    Args:
+        text: Spec of the ids (L,).
+        vocabulary: Number of embeddings.
+        where: Setting that states it, for the error.
+
+    Raises:
+        SpecError: There are more ids.
+    """
+    most = max(text.high, default=0.0)
+    if most >= vocabulary:
+        raise SpecError(
+            "the text encoder has more ids than the policy's encoder",
+            where=where,
+            expected=f"at least {most + 1:g}",
+            found=vocabulary,
+            hint="env.text_encoder names the encoder of the text",
+        )

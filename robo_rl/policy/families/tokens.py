@@ -28,7 +28,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.correlation import Correlation
 from robo_rl.policy.kernels.base import Kernel
-from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, soft_bins
+from robo_rl.policy.kernels.categorical import CategoricalKernel, bin_of, bin_values, soft_bins
 from robo_rl.policy.schedule import Positive, Scheduled, start_value
 
 _TIE = 1e-3
@@ -181,10 +181,13 @@ class TokenPolicy(DenoisingPolicy):
     def settle_ties(self, obs: dict[str, Tensor], act: Tensor, other: Tensor) -> Tensor:
         """See ``DenoisingPolicy``: a tie has tokens whose logits are within ``_TIE`` of the best.
 
-        Tokens are compared given those before them in ``other``.
+        Tokens are compared given those before them in ``other``. A tie counts as this policy's own
+        decoding of its tokens, so that an error within a bin stays visible.
         """
-        tied = self._lost_odds(obs, self.from_env(obs, other)) <= _TIE
-        return torch.where(tied.view(-1, 1, 1), other.to(act), act)
+        drawn = self.from_env(obs, other)
+        tied = self._lost_odds(obs, drawn) <= _TIE
+        decoded = self.to_env(obs, bin_values(self.cfg.bins, drawn)[bin_of(drawn, self.cfg.bins)])
+        return torch.where(tied.view(-1, 1, 1), decoded.to(act), act)
 
     def _lost_odds(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """Return (B,) the largest gap in nats between the best token and that of act (B, H, A)."""

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from robo_rl.config.component import Component, component, default
 from robo_rl.core.seeding import make_generator
+from robo_rl.critic.inputs import unread_words
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.ope.conformal import widen
 from robo_rl.ope.estimator import Estimator
@@ -90,6 +91,16 @@ class OpeConfig(OpeDataConfig):
     def needs_dynamics(self) -> bool:
         """Whether an estimator needs the dynamics model."""
         return any(each.cls.needs_dynamics for each in self.estimators)
+
+    def check_policy(self, policy: DenoisingPolicy) -> None:
+        """Check that estimates may depend on the instruction that a policy reads.
+
+        Raises:
+            SpecError: The policy reads a text, and ``fqe.critic.sees`` names no vectors.
+        """
+        doubt = unread_words(policy.obs_spec, self.fqe.critic.sees, "fqe.critic.sees")
+        if doubt is not None:
+            raise doubt
 
 
 class OpeResult(NamedTuple):
@@ -164,6 +175,7 @@ class OpeEvaluator:
 
     Raises:
         DataError: An observation is an image, which an estimator cannot use.
+        SpecError: See ``OpeConfig.check_policy``.
     """
 
     def __init__(
@@ -175,6 +187,7 @@ class OpeEvaluator:
         folder: Path,
         seed: int,
     ) -> None:
+        cfg.check_policy(like)
         self.cfg, self.seed = cfg, seed
         self.data = OpeData(cfg, data, like, folder=folder, seed=seed)
         self.is_good = _good(self.data.rew, self.data.resample.episode)

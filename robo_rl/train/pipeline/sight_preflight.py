@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from robo_rl.core.spec import ObsSpec
-from robo_rl.critic.inputs import critic_inputs
+from robo_rl.core.errors import Notice
+from robo_rl.critic.inputs import critic_inputs, unread_words
 from robo_rl.data.normalize import Normalizer
+from robo_rl.policy.base import DenoisingPolicy
 
 if TYPE_CHECKING:
     from robo_rl.train.pipeline.experiment import Experiment
@@ -45,14 +47,17 @@ def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
         built = policy.build(env.obs_spec, env.act_spec, normalizer).to(experiment.place)
         for stage, folder in zip(stages, places.values(), strict=True):
             stage.cls.check_resources(stage.cfg, built, folder)
-            _check_critic(getattr(getattr(stage.cfg, "algo", None), "cfg", None), env.obs_spec)
+            _check_critic(getattr(getattr(stage.cfg, "algo", None), "cfg", None), built)
 
 
-def _check_critic(cfg: Any, obs_spec: ObsSpec) -> None:
-    """Check that the critic of an algorithm's settings finds what it reads."""
+def _check_critic(cfg: Any, policy: DenoisingPolicy) -> None:
+    """Check that the critic of an algorithm's settings finds what it reads, and the goal."""
     critic = getattr(cfg, "critic", None)
     if critic is not None and getattr(cfg, "critic_reads", "state") == "state":
-        critic_inputs(obs_spec, getattr(critic, "sees", ()))
+        sees = getattr(critic, "sees", ())
+        critic_inputs(policy.env_spec, sees)
+        if (doubt := unread_words(policy.obs_spec, sees)) is not None:
+            warnings.warn(str(doubt), Notice, stacklevel=3)
 
 
 def _has_cameras(experiment: Experiment) -> bool:

@@ -27,7 +27,7 @@ from robo_rl.export.split import check_splits
 from robo_rl.language.base import INSTRUCTION
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy
-from robo_rl.train.evaluation.evaluate import EvalResult, Measure
+from robo_rl.train.evaluation.evaluate import EvalResult, Measure, compare, format_comparison
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report, Stage
@@ -35,6 +35,9 @@ from robo_rl.train.pipeline.world_digest import world_of
 
 _MAX_GRAPH = 1536 << 20
 """Weights beyond this size are written beside a graph, which a bundle does not hold."""
+
+_MAX_LOSS = 0.03
+"""Share of the policy's mean return."""
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
 
@@ -135,6 +138,7 @@ class Export(Stage):
                 session_as_policy(session), policy.obs_horizon, policy.exec_horizon
             )
             graph = context.evaluate(acting, "bundle")
+            demand_returns(graph, result)
             return int(good_episodes(graph, result).sum()), len(graph.success)
 
         contract = contract_of(policy, name=policy.family, **experiment.robot_and_task())
@@ -236,6 +240,21 @@ def good_episodes(result: EvalResult, policy: EvalResult) -> Tensor:
         return result.success
     median = policy.returns.median()
     return result.returns >= median - 0.01 * median.abs()
+
+
+def demand_returns(graph: EvalResult, policy: EvalResult) -> None:
+    """Check by returns that a graph does not lose more than ``_MAX_LOSS`` of its policy's mean.
+
+    Good episodes count half of the returns; the size of a loss in the other half is seen here.
+
+    Raises:
+        GateError: The loss is shown, on the same start states.
+    """
+    if policy.measure == "return":
+        test = compare(graph, policy, _MAX_LOSS)
+        if test.verdict == "inferior":
+            found = f"export failed: closed loop: {format_comparison(test, policy.measure)}"
+            raise GateError(found, hint="no bundle was written")
 
 
 def _report(manifest: Manifest, counted: str) -> Report:

@@ -8,6 +8,7 @@ number influences the run.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import ClassVar
 
 from robo_rl.core.atomic_files import write_file
@@ -44,6 +45,12 @@ class EvaluateOffPolicy(Stage):
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
+
+    @classmethod
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
+        """See ``StageTraits``."""
+        del folder
+        cfg.check_policy(policy)
 
     @classmethod
     def learns_values_from_data(cls, cfg: Config) -> bool:

@@ -10,6 +10,7 @@ The true returns of both policies are measured afterwards, in the units of the g
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -82,6 +83,12 @@ class OfflineRl(Stage):
     def check_policy(cls, cfg: Config, policy: Component[DenoisingPolicy]) -> None:
         """See ``Stage``."""
         check_policy_fits(cfg.algo, policy)
+
+    @classmethod
+    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
+        """See ``StageTraits``."""
+        del folder
+        cfg.check_policy(policy)
 
     @classmethod
     def learns_values_from_data(cls, cfg: Config) -> bool:

@@ -79,6 +79,22 @@ def test_its_tokens_are_those_of_transformers(folder):
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
 
 
+def test_a_place_is_one_row_of_the_projection(dino):
+    """Channels of one place alone are normalised and projected together."""
+    net = encoder(dino)
+    projection = next(iter(net.backbones.values()))
+    rows = []
+    norm = next(each for each in projection.modules() if isinstance(each, torch.nn.LayerNorm))
+    norm.register_forward_pre_hook(lambda _, args: rows.append(args[0]))
+    features = torch.randn(1, 24 * 4, generator=torch.Generator().manual_seed(1))
+    moved = features.unflatten(1, (24, 2, 2)).clone()
+    moved[:, :, 1, 0] += 1.0  # of the trunk's average over places
+    projection(features), projection(moved.flatten(1))
+    first, second = rows
+    assert torch.equal(first[0, 2], features.unflatten(1, (24, 2, 2))[0, :, 1, 0])
+    assert [bool(each) for each in (first != second).any(dim=-1)[0]] == [False, False, True, False]
+
+
 def test_it_is_computed_once_and_never_learns(dino):
     net, eye = encoder(dino).train(), images()
     before = {name: value.clone() for name, value in net.trunk.state_dict().items()}

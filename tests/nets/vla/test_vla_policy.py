@@ -11,10 +11,12 @@ from small_vla import (
     FOLDERS,
     KINDS,
     OBS,
+    WORDS,
     assert_near,
     observations,
     small_vla_policy,
     tiny_vla,
+    vla_settings,
 )
 from torch import Tensor
 
@@ -221,3 +223,17 @@ def leaves(embedding: Any) -> list[Tensor]:
     if isinstance(embedding, Tensor):
         return [embedding]
     return [leaf for part in embedding for leaf in leaves(part)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_beyond_the_vocabulary_are_refused(kind: str):
+    vocabulary = 64
+    for high, fits in ((vocabulary - 1.0, True), (float(vocabulary), False)):
+        text = OBS.items["instruction"].model_copy(update={"high": (high,) * WORDS})
+        spec = ObsSpec(items={**OBS.items, "instruction": text})
+        policy = component("policies").make(vla_settings(kind))
+        if fits:
+            policy.build(spec, ACT, Normalizer.identity(spec, ACT))
+            continue
+        with pytest.raises(SpecError, match=r"vocab_size.*at least 65.*found 64"):
+            policy.build(spec, ACT, Normalizer.identity(spec, ACT))

@@ -144,6 +144,15 @@ def test_another_chunk_counts_only_where_its_tokens_are_as_likely_as_the_best(nu
     torch.testing.assert_close(policy.settle_ties(obs, best, other), other)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("num_steps", STEPS)
+def test_an_error_within_a_bin_is_no_tie(num_steps):
+    policy, obs = make_policy("categorical", num_steps), make_obs(8)
+    best = policy.decode(obs, torch.zeros(8, 3, 2, dtype=torch.float64))
+    within = policy.to_env(obs, policy.from_env(obs, best) + 0.2 / policy.cfg.bins)
+    torch.testing.assert_close(policy.settle_ties(obs, best, within), best)
+
+
 def test_a_temperature_that_ends_at_zero_is_refused_before_training():
     cold = {"name": "categorical", "temperature": {"start": 1.0, "end": 0.0}}
     with pytest.raises(NestedError, match="when 100 % of training is done"):

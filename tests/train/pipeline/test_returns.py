@@ -9,8 +9,9 @@ import pytest
 import torch
 from small_runs import EXPERIMENT, Runner, write_experiment
 
+from robo_rl.core.errors import GateError
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
-from robo_rl.train.stages.export import good_episodes
+from robo_rl.train.stages.export import demand_returns, good_episodes
 
 
 @pytest.mark.slow
@@ -46,3 +47,19 @@ def test_closed_loop_parity_counts_episodes_near_the_policys_median():
     assert good_episodes(graph, policy).tolist() == [True, False, True]
     by_success = measured([0.0, 0.0, 0.0], "success")
     assert good_episodes(by_success, by_success).tolist() == [True, False, True]
+
+
+def test_a_graph_that_loses_below_the_policys_median_is_refused():
+    generator = torch.Generator().manual_seed(0)
+    returns = 100.0 + 10.0 * torch.randn(60, generator=generator)
+
+    def measured(returns: torch.Tensor) -> EvalResult:
+        return EvalResult(returns > 0, returns, returns.long(), "hash", "return")
+
+    policy = measured(returns)
+    fallen = measured(torch.where(returns < returns.median(), -1000.0, returns))
+    assert torch.equal(good_episodes(fallen, policy), returns >= returns.median())
+    with pytest.raises(GateError, match=r"closed loop: difference -.*no bundle was written"):
+        demand_returns(fallen, policy)
+    demand_returns(measured(returns * 0.99), policy)
+    demand_returns(measured(returns[torch.randperm(60, generator=generator)]), policy)

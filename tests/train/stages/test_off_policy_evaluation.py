@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 from small_runs import STAGES, Runner, write_experiment
+from small_vla import small_vla_policy
 
 from robo_rl.config.models import validate
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.policy_comparison import bootstrap_interval
 from robo_rl.train.ope.ope_evaluator import OpeConfig
@@ -146,3 +147,10 @@ def test_an_estimator_without_settings_is_kept_by_its_name_alone():
     kept = cfg.model_dump(mode="json")
     assert kept["estimators"][1]["steps"] == 5
     assert validate(kept, OpeConfig) == cfg
+
+
+def test_estimates_that_cannot_depend_on_an_instruction_are_refused():
+    policy = small_vla_policy("smolvla")
+    with pytest.raises(SpecError, match=r"fqe\.critic\.sees.*vectors that tell the goal"):
+        OpeConfig().check_policy(policy)
+    validate({"fqe": {"critic": {"sees": ["state"]}}}, OpeConfig).check_policy(policy)
