@@ -105,17 +105,20 @@ def per_element(table: Tensor, scale: StdScale) -> Tensor:
     return table[:, None] if isinstance(scale, Tensor) else table
 
 
-def learnt_std(raw: Tensor | None, bounds: LearntStd, scale: StdScale = 1.0) -> Tensor:
+def learnt_std(
+    raw: Tensor | None, bounds: LearntStd, like: Tensor, scale: StdScale = 1.0
+) -> Tensor:
     """Squash a raw noise level into the bounds in log variance; None is the middle.
 
-    The result is in normalised action units, the bounds in units of ``scale``.
+    The result is in normalised action units, the bounds in units of ``scale``. Without a level it
+    has the type and device of ``like``.
 
     log σ² = log σ_min² + (log σ_max² − log σ_min²)·(tanh raw + 1)/2 (ReinFlow, arXiv 2505.22094,
     appendix; Flow-Noise, 2510.25889, likewise). The learnt level is relative to the bounds, so σ
     follows annealed bounds.
     """
     low, high = std_bounds(bounds)
-    level = torch.zeros(1, 1, 1) if raw is None else raw.tanh()
+    level = like.new_zeros(1, 1, 1) if raw is None else raw.tanh()
     std = (math.log(low) + 0.5 * math.log(high / low) * (level + 1.0)).exp()
     return std * placed(scale, std) if isinstance(scale, Tensor) else std
 

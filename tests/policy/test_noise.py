@@ -11,7 +11,8 @@ from small_policies import SAMPLERS, make_obs, make_policy
 
 from robo_rl.policy.chain import Prediction
 from robo_rl.policy.families.diffusion import Ddim, Ddpm
-from robo_rl.policy.families.flow import FlowCps, FlowSde
+from robo_rl.policy.families.flow import FlowCps, FlowNoise, FlowSde
+from robo_rl.policy.families.gaussian import Gaussian
 from robo_rl.policy.noise import LearntStd, StdBounds, clamp_std, learnt_std
 
 HARDWARE = {"std_min": 0.0067, "std_max": 0.1}  # RL-100's
@@ -110,7 +111,15 @@ def test_learnt_noise_is_squashed_in_log_variance():
     raw = torch.tensor([0.0, math.atanh(0.5), -50.0, 50.0], dtype=torch.float64)
     # three quarters of the way: ln σ = ln 0.1 + ¾·ln 2.4 → σ = 0.1·2.4^¾ = 0.1928228
     want = torch.tensor([math.sqrt(0.024), 0.1928228, 0.1, 0.24], dtype=torch.float64)
-    torch.testing.assert_close(learnt_std(raw, bounds), want, rtol=0, atol=1e-7)
+    torch.testing.assert_close(learnt_std(raw, bounds, raw), want, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("family", [FlowNoise, Gaussian])
+def test_a_kernel_is_on_the_device_of_its_chain_without_a_noise_head(family):
+    """The device "meta" stands for a GPU; the teacher of on-policy distillation has no head."""
+    x = torch.zeros(4, 2, 3, device="meta")
+    found = family(family.Config(), 2).kernel(torch.zeros(4, device="meta"), x, Prediction(x))
+    assert found.mean.device == found.std.device == x.device
 
 
 @pytest.mark.parametrize("sampler", ["gaussian", "flow_noise"])

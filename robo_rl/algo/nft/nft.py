@@ -38,7 +38,10 @@ class Nft(OnPolicy):
     """
 
     class Config(NftActorConfig, AdvantageConfig):
-        """Hyper-parameters; see ``NftActorConfig`` and ``AdvantageConfig``."""
+        """Hyper-parameters; see ``NftActorConfig`` and ``AdvantageConfig``.
+
+        ``cuda_graphs`` is for the critic alone, because the actor's loss draws random numbers.
+        """
 
         acting_ema: ActingPolicyEma = ActingPolicyEma()
         """Decay of the acting policy's weights."""

@@ -198,7 +198,7 @@ class FlowNoise(FlowOde):
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return mean x + v·dt, with the learnt std."""
         del k
-        std = learnt_std(prediction.noise, self.cfg, self.scale)
+        std = learnt_std(prediction.noise, self.cfg, x, self.scale)
         return GaussianKernel(
             x + self.dt * prediction.out, std, self.cfg.chunk_correlation, prediction.executed
         )

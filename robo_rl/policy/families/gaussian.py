@@ -46,8 +46,9 @@ class Gaussian:
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> GaussianKernel:
         """Return the kernel with the predicted mean and the learnt std."""
-        del k, x
-        return GaussianKernel(prediction.out, learnt_std(prediction.noise, self.cfg, self.scale))
+        del k
+        std = learnt_std(prediction.noise, self.cfg, x, self.scale)
+        return GaussianKernel(prediction.out, std)
 
     def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """Return the mean."""

@@ -19,6 +19,10 @@ from torch import Tensor
 from robo_rl.core.stateful import Stateful
 
 
+KEPT_BLOCKS = 8
+"""Blocks for which episodes wait for one of the task that has none."""
+
+
 class EpisodeOutcomes(NamedTuple):
     """Success (E,) bool and return (E,) of finished episodes; a return is a sum of rewards."""
 
@@ -105,6 +109,7 @@ class Cohorts(Stateful):
         """End the block; return the episodes of all cohorts in which no episode is running.
 
         Of tasks that are balanced, the least number of episodes of a task is returned of each.
+        While a task has none, the others' episodes of the last ``KEPT_BLOCKS`` blocks wait for it.
         """
         oldest = torch.where(self.start_block < 0, self.block, self.start_block).min()
         ended = self.ended
@@ -112,7 +117,11 @@ class Cohorts(Stateful):
         finished, self.ended = ended[done], ended[~done]
         self.block += 1
         if self.balanced_tasks > 1:
-            finished = finished[balanced_rows(finished[:, 3], self.balanced_tasks)]
+            picked = balanced_rows(finished[:, 3], self.balanced_tasks)
+            if not len(picked):
+                recent = finished[finished[:, 0] >= int(oldest) - KEPT_BLOCKS]
+                self.ended = torch.cat([recent, self.ended])
+            finished = finished[picked]
         return EpisodeOutcomes(finished[:, 1] > 0, finished[:, 2])
 
     def _loaded(self) -> None:

@@ -89,10 +89,10 @@ def test_a_place_is_one_row_of_the_projection(dino):
     features = torch.randn(1, 24 * 4, generator=torch.Generator().manual_seed(1))
     moved = features.unflatten(1, (24, 2, 2)).clone()
     moved[:, :, 1, 0] += 1.0  # of the trunk's average over places
-    projection(features), projection(moved.flatten(1))
-    first, second = rows
-    assert torch.equal(first[0, 2], features.unflatten(1, (24, 2, 2))[0, :, 1, 0])
-    assert [bool(each) for each in (first != second).any(dim=-1)[0]] == [False, False, True, False]
+    projection(torch.cat([features, moved.flatten(1)]))
+    first, second = rows[0]
+    assert torch.equal(first[2], features.unflatten(1, (24, 2, 2))[0, :, 1, 0])
+    assert (first != second).any(dim=-1).tolist() == [False, False, True, False]
 
 
 def test_it_is_computed_once_and_never_learns(dino):

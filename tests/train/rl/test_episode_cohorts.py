@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.train.rl.episode_cohorts import Cohorts, balanced_rows
+from robo_rl.train.rl.episode_cohorts import KEPT_BLOCKS, Cohorts, balanced_rows
 from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 
 FAST, SLOW = 2, 6  # decisions of an episode that succeeds, and of one that fails
@@ -143,3 +143,20 @@ def test_a_checkpoint_without_tasks_is_taken_up():
 def test_a_task_without_an_episode_leaves_no_score():
     assert len(balanced_rows(torch.tensor([0.0, 0.0, 2.0]), 3)) == 0
     assert balanced_rows(torch.tensor([1.0, 0.0, 1.0, 1.0]), 2).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("blocks", "counted"), [(3, 2), (KEPT_BLOCKS + 3, 0)])
+def test_episodes_wait_for_those_of_a_task_that_is_rarely_drawn(blocks, counted):
+    """An env of each task ends its episode: the first one's early, the second one's late."""
+    cohorts, none = Cohorts(2, balanced_tasks=2), torch.zeros(2) > 0
+    task, first = torch.zeros(2), torch.tensor([True, False])
+    cohorts.record_step(torch.ones(2), first, ~none, none, task)
+    for _ in range(blocks):
+        assert not len(cohorts.finish_block().success)
+        cohorts.start_block[:] = cohorts.block  # no episode is running
+    cohorts.record_step(torch.ones(2), first, ~none, none, task + 1)
+    cohorts.start_block[:] = cohorts.block + 1
+    cohorts.block += 1
+    found = cohorts.finish_block()
+    assert len(found.success) == 2 * counted
+    assert int(found.success.sum()) == counted

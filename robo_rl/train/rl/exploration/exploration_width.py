@@ -56,8 +56,7 @@ def _rms(x: Tensor) -> Tensor:
 
 def _in_steps(policy: DenoisingPolicy, moved: Tensor) -> str:
     step = policy.normalizer.affine("act").step
-    if step is None:
+    if step is None or not bool((moves := step > 0).any()):
         return ""
-    moves = step > 0
     steps = _rms(moved)[moves] / step[moves]
     return f", {steps.quantile(0.5).item():.3g} of what a control step moves (median over elements)"

@@ -43,6 +43,8 @@ def test_it_is_the_std_of_a_gaussian_in_the_actions_units():
     act = policy.normalizer.affine("act")
     act.step = None
     assert "control step" not in describe_exploration(policy, block(policy), None)
+    act.step = torch.zeros(2)  # demonstrations that hold one command each
+    assert "control step" not in describe_exploration(policy, block(policy), None)
     act.step = torch.tensor([0.04, 0.04])
     (steps,) = re.findall(r", ([\d.]+) of what a control step", describe_exploration(
         policy, block(policy), None))  # fmt: skip
