@@ -18,7 +18,6 @@ from torch import Tensor
 
 from robo_rl.core.stateful import Stateful
 
-
 KEPT_BLOCKS = 8
 """Blocks for which episodes wait for one of the task that has none."""
 
