@@ -20,7 +20,7 @@ def run(
     path: Annotated[Path, typer.Argument(help="A stage's folder, or a bundle.")],
     overrides: Overrides = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="As in the run if left out.")] = None,
-    seed: Annotated[int | None, typer.Option(help="As in the run if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="As in the run if left out.")] = None,
     json_file: Json = None,
 ) -> None:
     """Evaluate with the protocol of the policy's own run, in its world or in a variant of it."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from robo_rl.cli.output import format_table, write_json
+from robo_rl.core.errors import GateError
 
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name or file of a config.")]
 Overrides = Annotated[
@@ -28,10 +29,17 @@ def execute(
 ) -> None:
     """Run an experiment's stages up to one; print a line per stage, and the gates' details.
 
+    If a gate does not pass, ``json_file`` holds the stages that ran.
+
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
     """
-    result = run_until(experiment, overrides or [], out, until)
+    done: dict[str, Any] = {}
+    try:
+        result = run_until(experiment, overrides or [], out, until, done.update)
+    except GateError:
+        write_json(json_file, done)
+        raise
     if result is None:
         return
     stages = [_row(stage) for stage in result["stages"]]
@@ -44,9 +52,20 @@ def execute(
 
 
 def run_until(
-    experiment: str, overrides: list[str], out: Path, until: str | None = None
+    experiment: str,
+    overrides: list[str],
+    out: Path,
+    until: str | None = None,
+    told: Callable[[dict[str, Any]], None] = lambda summary: None,
 ) -> dict[str, Any] | None:
     """Run an experiment in its configured number of processes.
+
+    Args:
+        experiment: Name or file of a config.
+        overrides: ``key=value``.
+        out: Directory of the runs.
+        until: Last stage to run; None for all.
+        told: Called after each stage, see ``run_experiment``.
 
     Returns:
         The result; None in a process other than the first.
@@ -61,7 +80,7 @@ def run_until(
     if number > 1:
         last = [] if until is None else ["--until", until]
         run_processes(number, ["run", experiment, *overrides, "--out", str(out), *last])
-    return run_experiment(experiment, overrides, out, until=until) or None
+    return run_experiment(experiment, overrides, out, until=until, told=told) or None
 
 
 def format_rate(measured: Mapping[str, Any] | None) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from robo_rl.config.import_closure import import_closure
+
 OURS = "robo_rl"
 WORLDS = "robo_rl.env"
 """The part of the library whose source determines the numbers of a world."""
@@ -66,11 +68,29 @@ def is_plugin(module: str) -> bool:
     """
     top = module.partition(".")[0]
     if top == OURS:
-        return f"{module}.".startswith(f"{WORLDS}.")
+        return is_world(module)
     if top in sys.stdlib_module_names:
         return False
     owners = distributions_of(top)
     return not owners or any(map(_extends_us, owners))
+
+
+def is_world(module: str) -> bool:
+    """Return whether a module is one of the library's envs."""
+    return f"{module}.".startswith(f"{WORLDS}.")
+
+
+def world_source_digest(modules: Iterable[str]) -> str:
+    """Return the digest of the library's sources that envs depend on.
+
+    Args:
+        modules: Modules within ``robo_rl.env``. These count with what they depend on there, see
+            ``import_closure``, and so do the modules that all envs share, directly in
+            ``robo_rl.env``.
+    """
+    root = Path(__file__).parents[1] / "env"
+    shared = (f"{WORLDS}.{path.stem}" for path in root.glob("*.py") if path.stem != "__init__")
+    return _digest(import_closure(WORLDS, root, (*shared, *modules)), root)
 
 
 def source_digest(module: str) -> tuple[str, str]:
@@ -78,7 +98,7 @@ def source_digest(module: str) -> tuple[str, str]:
 
     Args:
         module: Module of a package, or the path of one file. All files of the package count
-            except built and hidden ones; for the library, all of ``robo_rl.env`` counts.
+            except built and hidden ones.
     """
     if module.endswith(".py") or os.sep in module:
         file = Path(module)
@@ -91,8 +111,6 @@ def source_digest(module: str) -> tuple[str, str]:
 
 def _package(module: str) -> tuple[str, Path | None]:
     """Return the outermost regular package or single module: its name, and its folder or file."""
-    if f"{module}.".startswith(f"{WORLDS}."):
-        return WORLDS, Path(__file__).parents[1] / "env"
     top, _, rest = module.partition(".")
     spec = _spec(top)
     origin = getattr(sys.modules.get(top), "__file__", None) if spec is None else spec.origin

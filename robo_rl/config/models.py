@@ -256,10 +256,11 @@ def _problem(detail: ErrorDetails, holder: Any, path: KeyPath) -> str:
         return f"unknown key; {did_you_mean(key, fields)}" if fields else "unknown key"
     if detail["type"] == "missing":
         return "a value is needed"
-    if message.startswith("Input should be "):
+    expected = message.removeprefix("Input should be ").removeprefix("String should match ")
+    if expected != message:
         found = repr(detail["input"])
         found = found if len(found) <= 60 else found[:57] + "…"
-        expected = message.removeprefix("Input should be ")
+        expected = expected.replace("pattern '", "text of the pattern '")
         return f"expected {expected}, found {found} ({type(detail['input']).__name__})"
     return message.removeprefix("Value error, ")
 

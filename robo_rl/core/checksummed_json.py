@@ -52,7 +52,7 @@ def unseal(data: bytes, *, within: str = "") -> dict[str, Any]:
     front = rf'"{re.escape(within)}": \{{\s*' if within else ""
     found = re.match(_AT_FRONT.format(within=front).encode(), data)
     if found is None:
-        raise ValueError("no seal at the front of it")
+        raise ValueError("no seal at the front of it" if data else "it is empty")
     blank = data[: found.start(1)] + _BLANK + data[found.end(1) :]
     if hashlib.sha256(blank).hexdigest().encode() != found[1]:
         raise ValueError("its content does not match its seal")

@@ -56,7 +56,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """Calls to a pipeline that gives ``RESULT``."""
     made: list[tuple[object, ...]] = []
 
-    def run_experiment(name: str, overrides: list[str], out: Path, *, until: str | None = None):
+    def run_experiment(
+        name: str, overrides: list[str], out: Path, *, until: str | None = None, told: object
+    ):
         made.append((name, overrides, out, until))
         return RESULT
 

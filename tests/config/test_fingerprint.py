@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from robo_rl.config import fingerprint
-from robo_rl.config.fingerprint import distributions_of, is_plugin, source_digest, versions_of
+from robo_rl.config.fingerprint import (
+    distributions_of,
+    is_plugin,
+    source_digest,
+    versions_of,
+    world_source_digest,
+)
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.gym_envs.env import GymEnv, GymEnvConfig
 from robo_rl.env.gym_envs.gym_robotics import GymRobotics
@@ -69,8 +75,9 @@ def test_of_the_library_only_envs_count():
     others = ("robo_rl.train.pipeline.stage", "robo_rl.environs", "torch.nn", "pydantic", "typing")
     assert [*map(is_plugin, plugins)] == [True] * 3
     assert [*map(is_plugin, others)] == [False] * 5
-    assert source_digest("robo_rl.env.mujoco.sim_env") == source_digest("robo_rl.env.gym_envs.env")
-    assert source_digest("robo_rl.env.mujoco.sim_env")[0] == "robo_rl.env"
+    one, other = "robo_rl.env.mujoco.sim_env", "robo_rl.env.gym_envs.env"
+    assert world_source_digest([one]) != world_source_digest([other])
+    assert world_source_digest([one, other]) == world_source_digest([other, one])
 
 
 def test_versions_are_of_what_is_installed():

@@ -37,7 +37,7 @@ def test_every_changed_byte_is_found(within, indent):
 @pytest.mark.parametrize("cut", [0, 1, 20, 100])
 def test_a_cut_or_lengthened_document_is_found(cut):
     data = seal(DOC)
-    with pytest.raises(ValueError, match="seal"):
+    with pytest.raises(ValueError, match="seal" if cut else "empty"):
         unseal(data[:cut])
     with pytest.raises(ValueError, match="seal"):
         unseal(data + b" ")

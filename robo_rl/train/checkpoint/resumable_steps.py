@@ -62,6 +62,8 @@ def take_steps(
         series.save(done, kept | {"done": done, "means": means.read()})
 
     with Progress(total, what, "steps") as progress, between_updates() as pause:
+        if done == total:
+            progress.update(done)
         while done < total:
             means.add(step())
             done += 1

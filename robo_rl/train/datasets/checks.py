@@ -11,7 +11,7 @@ from robo_rl.data.store.action_limits import LimitViolations
 from robo_rl.data.store.relabel import LABEL
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.datasets.spec_checks import demand_same_arrays
+from robo_rl.train.pipeline.world_specs import demand_same_arrays
 
 
 def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:

@@ -1,21 +1,16 @@
-"""Checks that loaded datasets and policies match the experiment's world and specs."""
+"""Checks that artifacts were made in the experiment's world, and that a policy finds its inputs."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from robo_rl.api.env import VecEnv
-from robo_rl.core.errors import DataError, Notice, SpecError
-from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.core.errors import Notice, SpecError
+from robo_rl.core.spec import ObsSpec
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.pipeline.world_digest import describe_changes, world_of
-
-_HINT = "it is of another task, robot or env: set those of the experiment to what it was made with"
-
-SHOWN = 2
-"""Arrays whose differing fields an error shows; it names all."""
+from robo_rl.train.pipeline.world_specs import OTHER_WORLD
 
 
 def world_changes(world: Mapping[str, str], context: Context) -> dict[str, str]:
@@ -36,35 +31,6 @@ def world_changes(world: Mapping[str, str], context: Context) -> dict[str, str]:
     return {"world_changes": found}
 
 
-def check_same_specs(
-    where: Path,
-    obs_spec: ObsSpec,
-    act_spec: ActSpec,
-    env: VecEnv,
-    needed: Collection[str] | None = None,
-    hint: str = "",
-) -> None:
-    """Check that observations and actions match those of the env.
-
-    Args:
-        where: Path of the artifact, for the error.
-        obs_spec: Its observations; observations that the env lacks are allowed.
-        act_spec: Its actions.
-        env: Env in which it is to be used.
-        needed: Observations of the env that may not be missing; None for all.
-        hint: More of the error's hint.
-
-    Raises:
-        DataError: Some differ or are missing.
-    """
-    items = env.obs_spec.items
-    wanted = [name for name in items if needed is None or name in needed or name in obs_spec.items]
-    ours: dict[str, TensorSpec] = {"act": env.act_spec, **{name: items[name] for name in wanted}}
-    theirs = {name: spec for name, spec in obs_spec.items.items() if name in ours}
-    hint = f"{_HINT}; {hint}" if hint else _HINT
-    demand_same_arrays(where, ours, {**theirs, "act": act_spec}, "the env has", hint)
-
-
 def demand_items_read(where: Path, reader: str, read: ObsSpec, ours: ObsSpec) -> None:
     """Check that an env has the observations that a policy reads.
 
@@ -81,47 +47,4 @@ def demand_items_read(where: Path, reader: str, read: ObsSpec, ours: ObsSpec) ->
         if ours.items.get(name) != spec:
             problem = f"the {reader} reads an item '{name}' that the env does not have so"
             found = ours.items.get(name, "none")
-            raise SpecError(problem, where=where, expected=spec, found=found, hint=_HINT)
-
-
-def demand_same_arrays(
-    where: Path,
-    ours: Mapping[str, TensorSpec],
-    theirs: Mapping[str, TensorSpec],
-    what: str,
-    hint: str,
-) -> None:
-    """Check that two sets of array specs are equal.
-
-    Args:
-        where: Path of ``theirs``, for the error.
-        ours: Expected specs by name.
-        theirs: Found specs by name.
-        what: Subject and verb of ``ours`` in the message: 'the env has'.
-        hint: Hint of the error.
-
-    Raises:
-        DataError: They differ; the message names each array and its differing fields.
-    """
-    apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    if apart:
-        some = apart[:SHOWN]
-        pairs = [(name, *_fields_apart(ours.get(name), theirs.get(name))) for name in some]
-        raise DataError(
-            f"holds other arrays than {what}: {', '.join(apart)}",
-            where=where,
-            expected="; ".join(f"{name} {wanted}" for name, wanted, _ in pairs),
-            found="; ".join(f"{name} {found}" for name, _, found in pairs),
-            hint=hint,
-        )
-
-
-def _fields_apart(ours: TensorSpec | None, theirs: TensorSpec | None) -> tuple[str, str]:
-    """Return the differing fields of two unequal specs as text."""
-    sides = [{} if spec is None else spec.model_dump() for spec in (ours, theirs)]
-    apart = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
-    shown = [
-        ", ".join(f"{name} {side[name]}" for name in apart) if side else "is not there"
-        for side in sides
-    ]
-    return shown[0], shown[1]
+            raise SpecError(problem, where=where, expected=spec, found=found, hint=OTHER_WORLD)

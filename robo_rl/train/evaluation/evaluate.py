@@ -30,6 +30,7 @@ Measure = Literal["success", "return"]
 RETURN = "reward"
 """Unit of measured and estimated returns."""
 
+_MAX_EPISODES = 1_000_000
 _TRIES = 2
 """How often a wave is run again after the death of a process."""
 
@@ -44,7 +45,7 @@ class EvalProtocol(ConfigModel):
     change the episodes and is not part of the hash.
     """
 
-    episodes: int = Field(default=200, ge=1)
+    episodes: int = Field(default=200, ge=1, le=_MAX_EPISODES)
     """Number of episodes."""
     seed: int = Field(default=0, ge=0)
     """Seed of the start states."""

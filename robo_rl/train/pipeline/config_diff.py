@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from robo_rl.config.compose import compose
 from robo_rl.config.differences import UNSET, Difference, differences
+from robo_rl.config.interpolation import KeyPath
 from robo_rl.core.errors import ConfigError
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.stage import fields_read
 
 _IDLE = frozenset({"name", "launch"})
 """Keys that never change a stage."""
@@ -19,7 +22,11 @@ _NAMED = 4
 
 
 def changed_settings(
-    config: Path, settings: Mapping[str, Any], *, heeded: Collection[str] = ()
+    config: Path,
+    settings: Mapping[str, Any],
+    *,
+    heeded: Collection[str] = (),
+    counts: Callable[[KeyPath], bool] = lambda path: True,
 ) -> str | None:
     """Return the changed settings of a recorded run: 'key: then → now; …'.
 
@@ -27,6 +34,7 @@ def changed_settings(
         config: The run's ``config.yaml``.
         settings: Current settings, as plain values.
         heeded: Stages for which the presence of a waiver matters; these come first.
+        counts: Whether a key, such as ``("stages", "bc", "steps")``, matters.
 
     Returns:
         None without differences, or if the old settings cannot be read.
@@ -35,12 +43,38 @@ def changed_settings(
         then = compose(str(config)).values
     except ConfigError:
         return None
-    found = list(differences(then, dict(settings)))
+    found = [each for each in differences(then, dict(settings)) if counts(each.path)]
     waived = [each for each in found if _is_waiver(each) and each.path[-1] in heeded]
     found = waived + [each for each in found if each.path[0] not in {*_IDLE, _WAIVERS}]
     said = [f"{each.key}: {each.one} → {each.other}" for each in found[:_NAMED]]
     more = [f"and {len(found) - _NAMED} more"] if len(found) > _NAMED else []
     return "; ".join(said + more) or None
+
+
+def stage_changes(config: Path, experiment: Experiment, index: int) -> str | None:
+    """Return the changed settings on which a stage of a recorded run depends.
+
+    Those of ``eval`` count if no other has changed, because they alone ask for a new evaluation.
+
+    Args:
+        config: The run's ``config.yaml``.
+        experiment: The current experiment.
+        index: Position of the stage; that of the last one for a stage of none.
+    """
+    labels = list(experiment.stages)
+    upto = labels[: index + 1]
+    fields = fields_read(experiment, index) | {"device", "waive"}
+    later = set(labels) - set(upto)
+
+    def counts(path: KeyPath) -> bool:
+        return path[1] not in later if path[0] == "stages" else path[0] in fields
+
+    settings = experiment.model_dump(mode="json")
+    heeded = [label for label in upto if not experiment.stages[label].cls.stops]
+    trained = changed_settings(
+        config, settings, heeded=heeded, counts=lambda path: path[0] != "eval" and counts(path)
+    )
+    return trained or changed_settings(config, settings, heeded=heeded, counts=counts)
 
 
 def _is_waiver(difference: Difference) -> bool:

@@ -85,7 +85,7 @@ class Experiment(OmitsDefaults):
     the settings of the env choose the device of the simulator.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)
     """Folder of the run."""
     seed: int = Field(default=0, ge=0)
     """Seed from which every random stream is derived."""

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import MANIFEST_FILE
 from robo_rl.config.models import compose, validate
 from robo_rl.core.atomic_files import find_directory
 from robo_rl.core.errors import BundleError, CheckpointError
+from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.parity import session_as_policy
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.checkpoint.progress import StatusConsole
-from robo_rl.train.evaluation.evaluate import EvalResult
+from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
 from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report
 from robo_rl.train.pipeline.world_digest import World, describe_changes, world_of
+from robo_rl.train.pipeline.world_specs import check_policy_in_world
 
 
 def evaluate_path(
@@ -40,25 +42,36 @@ def evaluate_path(
         world_changes: Settings of ``task`` and ``env`` that differ from those of the run.
 
     Raises:
-        ConfigError: ``world_changes`` do not fit.
+        ConfigError: ``world_changes``, or the number of episodes or the seed, do not fit.
         CheckpointError: Neither a bundle nor a stage that made a policy.
         BundleError: The bundle is damaged, or made for another task or robot than is installed.
+        DataError: The changed world has other actions, or lacks what the policy reads.
     """
     is_bundle = (find_directory(path.absolute()) / MANIFEST_FILE).exists()
-    act, experiment, world = _bundle(path) if is_bundle else _stage(path)
+    act, specs, experiment, world = _bundle(path) if is_bundle else _stage(path)
     if changed := describe_changes(world, world_of(experiment)):
         text = f"{path}: evaluated in another world than it was made in: {changed}"
         StatusConsole().print(text, highlight=False, markup=False, soft_wrap=True)
     experiment = experiment.with_world(world_changes or {})
-    changes = {"episodes": episodes, "seed": seed}
-    protocol = experiment.eval.model_copy(
-        update={name: value for name, value in changes.items() if value is not None}
-    )
+    if changed or world_changes:
+        check_policy_in_world(path, *specs, experiment)
+    given = {"episodes": episodes, "seed": seed}
+    changes = {name: value for name, value in given.items() if value is not None}
+    protocol = validate(experiment.eval.model_dump(mode="json") | changes, EvalProtocol)
     experiment = experiment.model_copy(update={"eval": protocol})
     return Context(experiment, path, []).evaluate(act, path.name)
 
 
-def _bundle(path: Path) -> tuple[ActingPolicy, Experiment, World]:
+class _Evaluable(NamedTuple):
+    """A policy, what it reads and commands, its experiment, and the world it was made in."""
+
+    act: ActingPolicy | DenoisingPolicy
+    specs: tuple[ObsSpec, ActSpec]
+    experiment: Experiment
+    world: World
+
+
+def _bundle(path: Path) -> _Evaluable:
     bundle = Bundle.load(path)
     _refuse_foreign_code(bundle)
     experiment = validate(bundle.manifest.config, Experiment, HAS_RUN)
@@ -67,7 +80,8 @@ def _bundle(path: Path) -> tuple[ActingPolicy, Experiment, World]:
     session = bundle.session()
     contract = session.contract
     acting = ActingPolicy(session_as_policy(session), contract.obs_horizon, contract.exec_horizon)
-    return acting, experiment, bundle.manifest.world
+    specs = contract.obs, contract.act
+    return _Evaluable(acting, specs, experiment, bundle.manifest.world)
 
 
 def _refuse_foreign_code(bundle: Bundle) -> None:
@@ -102,7 +116,7 @@ def _foreign_code(node: Any, where: str) -> Iterator[str]:
             yield from _foreign_code(each, f"{where}.{number}")
 
 
-def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment, World]:
+def _stage(path: Path) -> _Evaluable:
     report = Report.read(path)
     if report is None or "policy" not in report.artifacts:
         raise CheckpointError(
@@ -121,4 +135,4 @@ def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment, World]:
         )
     experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
     policy = load_policy(path / report.artifacts["policy"], experiment.place)
-    return policy, experiment, report.world
+    return _Evaluable(policy, (policy.obs_spec, policy.act_spec), experiment, report.world)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from robo_rl.core.suggestions import did_you_mean
 from robo_rl.data.images.frame_cache import FOLDER as FRAMES
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
-from robo_rl.train.pipeline.config_diff import changed_settings
+from robo_rl.train.pipeline.config_diff import stage_changes
 from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
 from robo_rl.train.pipeline.preflight import check_inputs
 from robo_rl.train.pipeline.processes.multi_process import assist, lead, skip
@@ -64,6 +64,7 @@ def run_experiment(
     out: Path,
     *,
     until: str | None = None,
+    told: Callable[[dict[str, Any]], None] = lambda summary: None,
 ) -> dict[str, Any]:
     """Run the unfinished stages of an experiment.
 
@@ -72,6 +73,7 @@ def run_experiment(
         overrides: ``key=value``, applied to a name or file.
         out: Directory of the runs; this one is ``out/<name>``.
         until: Last stage to run; None for all.
+        told: Called after each stage with what is returned at the end.
 
     Returns:
         Name, directory, minutes over all sessions, and each stage's report as a mapping; empty
@@ -95,10 +97,15 @@ def run_experiment(
         if ranks.rank:
             assist(checked, [directory / stage_folder(i, name) for i, name in enumerate(labels)])
             return {}
-        return _lead(checked, directory, labels)
+        return _lead(checked, directory, labels, told)
 
 
-def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[str, Any]:
+def _lead(
+    experiment: Experiment,
+    directory: Path,
+    labels: list[str],
+    told: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
     done: Done = []
     places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
     with _writing(directory):
@@ -114,7 +121,9 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
             _demand_gate(done)
             place = places[label]
             done.append((place, _run_stage(experiment, index, place, done)))
-            write_report(directory, _summary(experiment, directory, done))
+            summary = _summary(experiment, directory, done)
+            told(summary)
+            write_report(directory, summary)
     _demand_gate(done)
     return _summary(experiment, directory, done)
 
@@ -137,10 +146,23 @@ def _writing(directory: Path) -> Generator[None]:
         if error.errno not in _DISK and fault_of(error, plugin_packages()) is not None:
             raise
         if error.errno not in (*_DISK, *_DENIED):
-            hint = "the same command resumes; --debug shows the traceback"
+            hint = f"{_remedy(error, directory)}; --debug shows the traceback"
             raise RoboRlError(f"cannot be used: {why}", where=where, hint=hint) from error
         hint = "free space or check the permissions; the same command resumes"
         raise CheckpointError(f"could not be written: {why}", where=where, hint=hint) from error
+
+
+def _remedy(error: OSError, directory: Path) -> str:
+    """Return what to do about an error of a file, for runs under ``directory``."""
+    if error.errno == errno.ENAMETOOLONG:
+        return "give the run a shorter name=…"
+    path = Path(error.filename or directory).absolute()
+    parts = (each for each in (path, *path.parents) if each.parent == directory.absolute())
+    if (stage := next(parts, None)) is None:
+        return "name another --out"
+    if error.errno == errno.ENOENT and stage.is_dir():
+        return f"put it back, or remove {stage} to run the stage again"
+    return "the same command resumes"
 
 
 @contextmanager
@@ -323,12 +345,12 @@ def _other(place: Path, experiment: Experiment) -> ConfigError:
             found=device,
             hint=f"go on with device={device}, or give the run another name=…",
         )
-    config, stages = place.parent / "config.yaml", experiment.stages.items()
-    heeded = [label for label, stage in stages if not stage.cls.stops]
+    folders = [stage_folder(i, label) for i, label in enumerate(experiment.stages)]
+    index = folders.index(place.name) if place.name in folders else len(folders) - 1
     return ConfigError(
         "holds a stage of another configuration",
         where=place,
-        found=changed_settings(config, experiment.model_dump(mode="json"), heeded=heeded),
+        found=stage_changes(place.parent / "config.yaml", experiment, index),
         hint="give the run another name=…, or remove the directory",
     )
 

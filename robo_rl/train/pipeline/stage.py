@@ -300,6 +300,13 @@ def stage_world(experiment: Experiment, index: int) -> World:
     return nest_worlds(world_of(experiment), {n: world_of(each) for n, each in others.items()})
 
 
+def fields_read(experiment: Experiment, index: int) -> set[str]:
+    """Return the fields of the experiment on which a stage's result depends, apart from stages."""
+    everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages", "device"}
+    read = [stage.cls.reads for stage in list(experiment.stages.values())[: index + 1]]
+    return {name for names in read for name in (everything if names is None else names)}
+
+
 def stage_digest(experiment: Experiment, index: int, device: str = "") -> str:
     """Return the hash of all settings on which a stage's result depends, up to this stage.
 
@@ -308,11 +315,7 @@ def stage_digest(experiment: Experiment, index: int, device: str = "") -> str:
     count. Waivers of stages without ``stops`` do, because they change the result. The device type
     counts unless it is the CPU; ``device`` replaces the type of the experiment.
     """
-    everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages", "device"}
-    upto = list(experiment.stages.values())[: index + 1]
-    read = [stage.cls.reads for stage in upto]
-    fields = {name for names in read for name in (everything if names is None else names)}
-    body = experiment.model_dump(mode="json", include=fields)
+    body = experiment.model_dump(mode="json", include=fields_read(experiment, index))
     stages = list(experiment.model_dump(mode="json")["stages"].items())
     labels = list(experiment.stages)[: index + 1]
     waived = [

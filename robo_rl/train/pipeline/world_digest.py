@@ -16,7 +16,15 @@ from pydantic import BaseModel
 
 from robo_rl.api.robot import Robot
 from robo_rl.config.component import Component
-from robo_rl.config.fingerprint import Fingerprint, Fingerprinted, is_plugin, source_digest
+from robo_rl.config.fingerprint import (
+    WORLDS,
+    Fingerprint,
+    Fingerprinted,
+    is_plugin,
+    is_world,
+    source_digest,
+    world_source_digest,
+)
 from robo_rl.config.models import digest
 from robo_rl.config.registry import entry_point
 from robo_rl.core.errors import DataError, PluginError
@@ -122,6 +130,7 @@ def _of_task(task: Any) -> World:
 def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, str]]:
     """Yield settings, source and versions of a component and of its nested components."""
     yield f"{role} settings", digest(_settings(component))
+    ours = set[str]()
     for each in _within(component):
         point, further = entry_point(each.kind, each.name), _fingerprint(each)
         if point is not None and point.dist is not None and point.dist.name != _OURS:
@@ -131,9 +140,12 @@ def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, s
         if each.kind != "robots":  # their descriptions are digested in full
             modules = [base.__module__ for base in getattr(each.cls, "__mro__", ())]
             modules += [] if point is None else [point.module]
-            for module in {*filter(is_plugin, modules), *further.sources}:
-                name, source = source_digest(module)
+            counted = {*filter(is_plugin, modules), *further.sources}
+            ours |= set(filter(is_world, counted))
+            for name, source in map(source_digest, counted - ours):
                 yield f"{role} source: {name}", source
+    if ours:
+        yield f"{role} source: {WORLDS}", world_source_digest(ours)
 
 
 def _fingerprint(component: Component[Any]) -> Fingerprint:

@@ -10,9 +10,10 @@ from robo_rl.config.component import Component
 from robo_rl.config.models import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
-from robo_rl.train.datasets.spec_checks import check_same_specs, demand_items_read, world_changes
+from robo_rl.train.datasets.spec_checks import demand_items_read, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage, find_policy
+from robo_rl.train.pipeline.world_specs import check_same_specs
 from robo_rl.train.stages.first_weights import demand_same_settings
 
 

@@ -17,6 +17,7 @@ from robo_rl.core.suggestions import is_array_name
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.pipeline.world_specs import check_policy_in_world
 
 
 class EvaluateVariants(Stage):
@@ -70,7 +71,11 @@ class EvaluateVariants(Stage):
         policy = load_policy(context.artifact("policy"), context.device)
         episodes = self.cfg.episodes or context.experiment.eval.episodes
         protocol = context.experiment.eval.model_copy(update={"episodes": episodes})
-        for name, experiment in self.other_worlds(self.cfg, context.experiment).items():
+        worlds = self.other_worlds(self.cfg, context.experiment)
+        for name, experiment in worlds.items():
+            where = context.directory / name
+            check_policy_in_world(where, policy.obs_spec, policy.act_spec, experiment)
+        for name, experiment in worlds.items():
             found = replace(context, experiment=experiment).evaluate(policy, name, protocol)
             report.update_numbers(found.report_numbers(f"{name}/{{}}"))
         return report

@@ -73,12 +73,14 @@ def test_a_checkpoint_of_other_code_is_one_typed_error(tmp_path: Path):
         take_steps(tmp_path, "walk", 1, layer, layer.generator, dict, checkpoint_every=1)
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path):
+def test_what_is_done_is_not_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     first = Walk()
     take_steps(tmp_path, "walk", 120, first, first.generator, first.step, checkpoint_every=60)
     again = Walk()
+    capsys.readouterr()
     take_steps(tmp_path, "walk", 120, again, again.generator, again.step, checkpoint_every=60)
     assert again.taken == 0
+    assert "walk: 120/120 steps" in capsys.readouterr().err
     assert torch.equal(again.place, first.place)
 
 

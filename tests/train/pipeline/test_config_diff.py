@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from robo_rl.config.models import to_yaml
-from robo_rl.train.pipeline.config_diff import changed_settings
+from small_runs import EXPERIMENT
+
+from robo_rl.config.models import to_yaml, validate
+from robo_rl.train.pipeline.config_diff import changed_settings, stage_changes
+from robo_rl.train.pipeline.experiment import Experiment
 
 
 def written(tmp_path: Path, **settings: Any) -> Path:
@@ -40,3 +43,19 @@ def test_of_many_differences_a_few_are_named_and_the_others_counted(tmp_path: Pa
 
 def test_nothing_is_said_of_what_cannot_be_read(tmp_path: Path):
     assert changed_settings(tmp_path / "nothing.yaml", {"seed": 1}) is None
+
+
+def test_only_what_a_stage_depends_on_is_a_reason(tmp_path: Path):
+    then = validate(EXPERIMENT, Experiment)
+    path = written(tmp_path, **then.model_dump(mode="json"))
+    stages = {name: dict(body) for name, body in EXPERIMENT["stages"].items()}
+    stages["bc"]["steps"] += 1
+    stages["online"]["updates"] += 1
+    protocol = {**EXPERIMENT["eval"], "episodes": EXPERIMENT["eval"]["episodes"] + 1}
+    now = validate({**EXPERIMENT, "stages": stages, "eval": protocol}, Experiment)
+    labels = list(now.stages)
+    steps = f"stages.bc.steps: {stages['bc']['steps'] - 1} → {stages['bc']['steps']}"
+    assert stage_changes(path, now, labels.index("bc")) == steps
+    assert "stages.online.updates" in str(stage_changes(path, now, labels.index("online")))
+    other = validate({**EXPERIMENT, "eval": protocol}, Experiment)
+    assert str(stage_changes(path, other, labels.index("bc"))).startswith("eval.episodes: ")

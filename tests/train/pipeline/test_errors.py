@@ -112,8 +112,26 @@ def test_a_failed_gate(runner: Runner, tmp_path: Path):
     task = {**EXPERIMENT["task"], "success_m": 0.03}
     stages = {**STAGES, "bc": {**STAGES["bc"], "steps": 1}}
     config = write_experiment(tmp_path, task=task, stages=stages, waive={})
-    ended = runner.run("run", config, "--out", tmp_path / "runs")
+    file = tmp_path / "numbers.json"
+    ended = runner.run("run", config, "--out", tmp_path / "runs", "--json", file)
     check_error(ended, "stage 'bc' did not pass 'learnt'", "waive.bc='why'")
+    told = {stage["stage"]: stage["status"] for stage in json.loads(file.read_text())["stages"]}
+    assert told == {"collect": "passed", "bc": "failed"}
+
+
+def test_a_stage_without_its_mark_and_a_folder_that_is_a_file(again, out: Path, runner: Runner):
+    (out / "tiny" / "01-bc" / "digest").unlink()
+    check_error(again(), "01-bc/digest", "put it back, or remove", "01-bc to run the stage again")
+    (out / "file").write_text("")
+    ended = runner.run("run", "demo", "--out", out / "file")
+    check_error(ended, "file: cannot be used", "name another --out")
+
+
+def test_a_name_is_told_what_it_may_be(runner: Runner, road: Any, tmp_path: Path):
+    ended = runner.run("run", road.config, "name=../x", "--out", tmp_path)
+    check_error(ended, "name: expected text of the pattern '^[A-Za-z0-9_]", "found '../x' (str)")
+    ended = runner.run("run", road.config, f"name={'x' * 300}", "--out", tmp_path)
+    check_error(ended, "name: ", "200 characters")
 
 
 @pytest.mark.parametrize("damage", [cut, flip])

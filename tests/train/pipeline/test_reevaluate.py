@@ -11,7 +11,7 @@ import pytest
 from small_runs import EXPERIMENT
 
 from robo_rl.config.models import ConfigTree
-from robo_rl.core.errors import BundleError
+from robo_rl.core.errors import BundleError, ConfigError, DataError
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline import reevaluate
 from robo_rl.train.pipeline.reevaluate import evaluate_path
@@ -73,3 +73,18 @@ def test_that_the_world_is_another_by_now_is_said(expert: Path, capsys):
     assert "another world than it was made in: simulator version: mujoco: 3.0.0 → " in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"actions": "pose"}, "act"), ({"robot": "so101"}, "act, joint_pos")],
+)
+def test_a_world_with_other_actions_is_refused(expert: Path, changes: dict[str, Any], said: str):
+    with pytest.raises(DataError, match=f"00-expert: holds other arrays than the env has: {said}"):
+        evaluate_path(expert, episodes=1, world_changes={"task": changes})
+
+
+@pytest.mark.parametrize("wrong", [{"episodes": 10**22}, {"episodes": 0}, {"seed": -1}])
+def test_a_protocol_that_is_none_is_refused(expert: Path, wrong: dict[str, Any]):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        evaluate_path(expert, **wrong)

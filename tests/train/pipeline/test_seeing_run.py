@@ -21,8 +21,8 @@ from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
-from robo_rl.train.datasets.spec_checks import check_same_specs
 from robo_rl.train.pipeline.run import run_experiment
+from robo_rl.train.pipeline.world_specs import check_same_specs
 from robo_rl.train.stages.data import collect_demonstrations
 
 SEES = ["joint_pos", "goal_pos", "front_rgb"]

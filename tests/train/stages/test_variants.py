@@ -9,7 +9,7 @@ import pytest
 from small_runs import EXPERIMENT
 
 from robo_rl.config.models import validate
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import ConfigError, DataError
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, stage_world
 from robo_rl.train.pipeline.world_digest import changed_parts, world_of
@@ -61,3 +61,11 @@ def test_the_worlds_of_the_variants_are_part_of_that_of_the_stage():
 def test_what_is_no_variant_is_refused_before_anything_runs(name, changes, problem):
     with pytest.raises(ConfigError, match=problem):
         experiment(**{name: changes})
+
+
+def test_a_variant_with_other_actions_is_refused(tmp_path: Path):
+    wanted, made = experiment(odd={"task": {"actions": "pose"}}), tmp_path / "00-scratch"
+    report = InitPolicy(wanted.stages["scratch"].cfg).run(Context(wanted, made, []))
+    context = Context(wanted, tmp_path / "01-variants", [(made, report)])
+    with pytest.raises(DataError, match=r"odd: holds other arrays than the env has: act"):
+        EvaluateVariants(wanted.stages["variants"].cfg).run(context)

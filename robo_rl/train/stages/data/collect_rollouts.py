@@ -32,9 +32,9 @@ from robo_rl.train.datasets.episode_recorder import (
     success_share,
 )
 from robo_rl.train.datasets.expert_labels import ExpertLabels, executed_column
-from robo_rl.train.datasets.spec_checks import check_same_specs
 from robo_rl.train.datasets.wave_recording import record_waves
 from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.pipeline.world_specs import check_same_specs
 
 
 class CollectRollouts(Stage):

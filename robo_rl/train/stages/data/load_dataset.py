@@ -13,11 +13,12 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import warn_limit_violations
-from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
+from robo_rl.train.datasets.spec_checks import world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.pipeline.stage_traits import StageTraits
 from robo_rl.train.pipeline.world_digest import read_world
+from robo_rl.train.pipeline.world_specs import check_same_specs
 
 
 class LoadDataset(Stage):

@@ -1,0 +1,89 @@
+"""The files of a package that some of its modules depend on, found without importing any.
+
+A module depends on the modules that it imports, also within functions, and on those that its
+strings name, such as a module that another process runs. A package that is named itself counts with
+all its files, because its files may be run by their paths. What is imported for types alone does
+not count, and neither do names in docstrings.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+
+def import_closure(package: str, root: Path, modules: Iterable[str]) -> tuple[Path, ...]:
+    """Return the files of a package that modules of it depend on, themselves included; sorted.
+
+    Args:
+        package: Dotted name of the package.
+        root: Its folder.
+        modules: Dotted names of modules within the package; others are ignored.
+    """
+    ahead, found = list(modules), set[Path]()
+    while ahead:
+        for path in _files(package, root, ahead.pop()):
+            if path not in found:
+                found.add(path)
+                ahead += _named(path, _dotted(package, root, path), package)
+    return tuple(sorted(found))
+
+
+def _files(package: str, root: Path, module: str) -> Iterator[Path]:
+    """Yield the files of a module, or of a package, and of the packages around it.
+
+    A name that is in a module, such as a class, stands for the module.
+    """
+    rest = module.removeprefix(package).strip(".").split(".")
+    if not f"{module}.".startswith(f"{package}.") or not rest[0]:
+        return
+    place = root
+    yield place / "__init__.py"
+    for name in rest:
+        if (place / f"{name}.py").is_file():
+            yield place / f"{name}.py"
+            return
+        if not (place / name / "__init__.py").is_file():
+            return  # a name in the package around it
+        place = place / name
+        yield place / "__init__.py"
+    yield from sorted(place.rglob("*.py"))
+
+
+def _dotted(package: str, root: Path, path: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join((package, *parts))
+
+
+@cache
+def _named(path: Path, module: str, package: str) -> tuple[str, ...]:
+    """Return the names within the package that a file mentions, as it is first read."""
+    mention = re.compile(re.escape(package) + r"(?:\.\w+)+")
+    return tuple(
+        dict.fromkeys(
+            name
+            for said in _mentions(ast.parse(path.read_text(encoding="utf-8")), module)
+            for name in mention.findall(said)
+        )
+    )
+
+
+def _mentions(tree: ast.AST, module: str) -> Iterator[str]:
+    """Yield imported names and strings of a syntax tree, without docstrings and types' imports."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            within = ".".join(module.split(".")[: -node.level]) if node.level else ""
+            base = ".".join(part for part in (within, node.module) if part)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for other in node.orelse:
+                yield from _mentions(other, module)
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            yield from _mentions(node, module)
