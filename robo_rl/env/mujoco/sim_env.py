@@ -29,8 +29,9 @@ from robo_rl.core.errors import CheckpointError, ConfigError, PluginError, RoboR
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
 from robo_rl.env.instructions import Instructions, task_metric
-from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
+from robo_rl.env.mujoco.domain_randomization import Randomizer
 from robo_rl.env.mujoco.mocap import mocap_poses
+from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
 from robo_rl.env.mujoco.start_ctrl import start_ctrl
 from robo_rl.env.mujoco.step_health import StepHealth, demand_finite_start
 from robo_rl.env.mujoco.task_check.check import check_on_backend
@@ -88,8 +89,8 @@ class SimEnv:
     Raises:
         PluginError: The task violates its interface; all violations are listed. Steps raise it
             where a reward or an observation of a valid world is not finite.
-        ConfigError: The control period is not a multiple of the physics step, or a randomised
-            field or a camera is unknown.
+        ConfigError: The control period is not a multiple of the physics step, a camera is unknown,
+            or ``randomize`` has a term that ``Randomizer`` refuses.
         SpecError: An observation's name is no valid array name, or it has no elements.
         DeviceError: There are cameras, and this machine cannot render.
     """

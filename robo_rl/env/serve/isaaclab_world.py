@@ -35,6 +35,8 @@ def make_all(
             ``isaacsim_physx`` starts it.
         device: ``cpu`` or ``cuda:0``; empty selects a GPU if there is one.
         overrides: Further settings as ``key=value``, see ``isaaclab_tasks.utils.parse_env_cfg``.
+            ``env.seed=7`` seeds what the task draws once, before the first episode, such as
+            friction: equal in all workers. Without one it is that of the task, or 0.
         act_limit: Bound of the absolute value of actions in a task without limits, as most
             manager-based ones are. 0 leaves actions unlimited, and no policy can be trained from
             scratch.
@@ -48,6 +50,7 @@ def make_all(
     chosen = [f"physics={physics}", *overrides]
     cfg = parse(task, device=device, num_envs=num_envs, overrides=chosen)
     cfg.compute_final_obs = True
+    cfg.seed = 0 if cfg.seed is None else cfg.seed
     launched = app.launch_simulation(cfg, {"headless": True, "visualizer": ["none"]})
     launched.__enter__()
     try:

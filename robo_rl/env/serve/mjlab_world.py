@@ -23,6 +23,7 @@ def make_all(
     device: str = "",
     act_limit: float = 0.0,
     episode_s: float = 0.0,
+    seed: int = 0,
 ) -> MjlabEnvs:
     """Return B envs of one task.
 
@@ -33,6 +34,8 @@ def make_all(
         act_limit: Bound of the absolute value of actions, which mjlab leaves unlimited. 0 leaves
             them so, and no policy can be trained from scratch.
         episode_s: Length of an episode in s; 0 keeps the task's own.
+        seed: Seed of what the task draws once, before the first episode, such as friction: equal
+            in all workers.
     """
     torch = importlib.import_module("torch")
     _define_missing_operators(torch)
@@ -42,7 +45,7 @@ def make_all(
         expected = ", ".join(registry.list_tasks())
         raise _SERVE.RequestError("config", "no such mjlab task", expected=expected, found=task)
     cfg = registry.load_env_cfg(task)
-    cfg.scene.num_envs, cfg.auto_reset = num_envs, False
+    cfg.scene.num_envs, cfg.auto_reset, cfg.seed = num_envs, False, seed
     cfg.episode_length_s = episode_s or cfg.episode_length_s
     device = device or ("cuda:0" if torch.cuda.is_available() else "cpu")
     env = importlib.import_module("mjlab.envs").ManagerBasedRlEnv(cfg=cfg, device=device)

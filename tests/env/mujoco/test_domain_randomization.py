@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from robo_rl.core.errors import ConfigError
-from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
+from robo_rl.env.mujoco.domain_randomization import Randomizer
+from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
 
 CART, BOX = 1, 3
 SERVO = """

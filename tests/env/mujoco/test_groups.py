@@ -12,7 +12,7 @@ from robo_rl.config.registry import load
 from robo_rl.core.errors import ConfigError, PluginError
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.env.gym_envs.env import GymEnv
-from robo_rl.env.mujoco.domain_randomization import RandomizeTerm
+from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
 
 MASS = (RandomizeTerm(field="body_mass", name="cart", range=(0.2, 5.0)),)
 

@@ -6,7 +6,7 @@ import torch
 from robo_rl.api.env import Branchable, OpenLoop
 from robo_rl.core.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.core.spec import ObsSpec, TensorSpec
-from robo_rl.env.mujoco.domain_randomization import RandomizeTerm
+from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.testing.env import check_branchable, check_vec_env, random_act
 

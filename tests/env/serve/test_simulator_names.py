@@ -121,14 +121,16 @@ def test_isaac_labs_functions_take_the_arguments_that_they_are_given():
     assert len(ISAAC.call_of("launch_simulation").args) <= len(launch)
     for module in ("isaaclab.envs.manager_based_rl_env_cfg", "isaaclab.envs.direct_rl_env_cfg"):
         assert "compute_final_obs" in ISAAC.found[module]["attributes"]
+    assert "seed" in ISAAC.found["isaaclab.envs.direct_rl_env_cfg"]["attributes"]
 
 
 def test_attributes_of_mjlabs_env_and_managers_exist():
     used = MJLAB.attributes_of("env", "self._env")
     assert {"reset", "step", "num_envs", "step_dt", "max_episode_length", "device"} <= used
     assert used <= MJLAB.defined("mjlab.envs.manager_based_rl_env")
-    assert MJLAB.attributes_of("cfg") == {"scene", "auto_reset", "episode_length_s"}
-    assert {"auto_reset", "episode_length_s"} <= MJLAB.defined("mjlab.envs.manager_based_rl_env")
+    settings = {"auto_reset", "episode_length_s", "seed"}
+    assert MJLAB.attributes_of("cfg") == {"scene", *settings}
+    assert settings <= set(MJLAB.found["mjlab.envs.manager_based_rl_env"]["attributes"])
     for owner, manager in (
         ("ends", "termination"),
         ("commands", "command"),
