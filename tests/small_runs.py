@@ -213,4 +213,5 @@ def _read_all(reading: int) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and children inherit
     _serve()

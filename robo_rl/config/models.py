@@ -116,15 +116,18 @@ def validate(
     """
     if not isinstance(tree, ConfigTree):
         tree = ConfigTree(dict(tree), {})
-    problems = [
-        f"{tree.origin(path)} {_dotted(path)}: a value is needed"
-        for path, value in leaves(tree.values)
-        if isinstance(value, str) and value == "???"
+    unfilled = [
+        path for path, value in leaves(tree.values) if isinstance(value, str) and value == "???"
     ]
+    problems = [f"{tree.origin(path)} {_dotted(path)}: a value is needed" for path in unfilled]
     try:
         checked = validate_strict(tree.values, model, context)
     except ValidationError as error:
-        problems += [_sentence(tree, *found) for found in _flatten(error, model, ())]
+        problems += [
+            _sentence(tree, *found)
+            for found in _flatten(error, model, ())
+            if found[2] not in unfilled
+        ]
     else:
         if not problems:
             return checked

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from robo_rl.config.merge import merge, nest_under
-from robo_rl.config.registry import CONFIGS, registered
+from robo_rl.config.registry import CONFIGS, names, registered
 from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import nearest
@@ -158,6 +158,8 @@ def _find(
     hint = f"looked in {folders}; {named}"
     if where is None and "\0" not in name and Path(f"{name}.yaml").is_file():
         hint = f"a file goes by its whole name: {name}.yaml"
+    if where is None and name in names("tasks"):
+        hint = f"it is a task: name a config, such as demo, with task={name}"
     file = Path(name).name if as_path.suffix else f"{name}.yaml"
     if beside is not None and "\0" not in name and (beside / file).is_file():
         hint = f"a base beside its file begins with a dot: ./{file}"

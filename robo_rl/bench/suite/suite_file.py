@@ -62,7 +62,9 @@ def _found(name: str) -> tuple[str, YamlNode, bool]:
     """Return name and tree of a suite, and whether its file shadows the suite of that name."""
     known = suite_names()
     if name not in known and not name.endswith((".yaml", ".yml")):
-        raise ConfigError(f"no suite '{name}'", hint=did_you_mean(name, known))
+        ours = f"experiment/{name}" in available_configs()
+        hint = f"it is an experiment: robo-rl run {name}" if ours else did_you_mean(name, known)
+        raise ConfigError(f"no suite '{name}'", hint=hint)
     tree = read_config(f"{FOLDER}/{name}" if name in known else name)
     stem = name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
     return stem, tree, stem in known and read_config(f"{FOLDER}/{stem}").origin != tree.origin

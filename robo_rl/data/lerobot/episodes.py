@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from robo_rl.core.errors import DataError, first_problem
-from robo_rl.data.lerobot.info import Info, file_of
+from robo_rl.data.lerobot.info import AGAIN, Info, file_of
 from robo_rl.data.lerobot.tables import read_rows
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -144,7 +144,7 @@ def _lines(file: Path) -> Iterator[tuple[str, Any]]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"unreadable: {error}", where=file) from None
+        raise DataError(f"unreadable: {error}", where=file, hint=AGAIN) from None
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             yield f"{file}:{number}", json.loads(line)

@@ -15,6 +15,7 @@ from robo_rl.core.errors import DataError, first_problem
 from robo_rl.data.columns.feature import PICTURES, Feature
 
 INFO_FILE = "meta/info.json"
+AGAIN = "fetch the file again, or write the dataset anew"
 MAPPING_FILE = "meta/robo_rl.yaml"
 """The mapping that reads an export of robo-rl back."""
 STATE, ACTION = "observation.state", "action"
@@ -85,8 +86,11 @@ def read_info(root: Path) -> Info:
         ) from None
     except ValidationError as error:
         raise DataError(first_problem(error, "description"), where=file) from None
+    except NotADirectoryError:
+        hint = "name the folder that holds meta, data and videos, or another --from"
+        raise DataError("is a file and no LeRobot dataset", where=root, hint=hint) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"unreadable: {error}", where=file) from None
+        raise DataError(f"unreadable: {error}", where=file, hint=AGAIN) from None
     if info.codebase_version not in VERSIONS:
         raise DataError(
             "codebase_version is not supported",

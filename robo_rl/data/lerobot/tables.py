@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from robo_rl.core.errors import DataError, DeviceError
 from robo_rl.core.memory import demand_memory
 from robo_rl.data.columns.feature import Feature
+from robo_rl.data.lerobot.info import AGAIN
 
 CLOCK_TOLERANCE_S = 1e-3
 """Largest distance of a row's time from that of its number; LeRobot's own is 1e-4 s in float32."""
@@ -53,7 +54,7 @@ def read_table(file: Path, columns: Sequence[str], most_rows: int) -> Any:
         raise DataError("file is missing", where=file) from None
     except (OSError, ValueError, pa.ArrowException) as error:  # a name may be no UTF-8
         first_line = str(error).partition("\n")[0]
-        raise DataError(f"unreadable: {first_line}", where=file) from None
+        raise DataError(f"unreadable: {first_line}", where=file, hint=AGAIN) from None
 
 
 def read_rows(file: Path, columns: Sequence[str], most_rows: int) -> list[dict[str, Any]]:
@@ -70,7 +71,7 @@ def _listed(values: Any, file: Path) -> list[Any]:
     try:
         return values.to_pylist()
     except ValueError as error:  # a text is no UTF-8
-        raise DataError(f"unreadable: {error}", where=file) from None
+        raise DataError(f"unreadable: {error}", where=file, hint=AGAIN) from None
 
 
 def _demand_size(metadata: Any, columns: set[str], most_rows: int, file: Path) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import DataError
+from robo_rl.data.lerobot.info import AGAIN
 
 CODECS = {"av1": "libsvtav1", "h264": "libx264"}
 """Name in ``info.json`` → encoder."""
@@ -49,7 +50,7 @@ def frames_at(file: Path, begin_s: float, count: int, fps: float) -> Iterator[Fr
         with av.open(str(file.absolute()), format="mp4", options=_LOCAL) as container:
             yield from _wanted(container, file, begin_s, count, fps)
     except (FFmpegError, OSError, IndexError, ValueError) as error:  # names that are no UTF-8
-        raise DataError(f"unreadable: {error}", where=file) from None
+        raise DataError(f"unreadable: {error}", where=file, hint=AGAIN) from None
 
 
 def _wanted(container: Any, file: Path, begin_s: float, count: int, fps: float) -> Iterator[Frame]:

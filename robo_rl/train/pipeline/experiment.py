@@ -119,6 +119,14 @@ class Experiment(OmitsDefaults):
         """
         return find_device(self.device)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_no_suite(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "suite" in values:
+            text = "is a suite of experiments; robo-rl bench runs it"
+            raise ValidationError.from_exception_data("suite", [_problem(("suite",), text)])
+        return values
+
     @model_validator(mode="after")
     def _env_takes_what_it_is_given(self) -> Experiment:
         """Check that there is a task just where the env runs tasks."""

@@ -19,7 +19,7 @@ from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.checkpoint.progress import StatusConsole
 from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
-from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report
+from robo_rl.train.pipeline.stage import REPORT, ActingPolicy, Context, Report
 from robo_rl.train.pipeline.world_digest import World, describe_changes, world_of
 from robo_rl.train.pipeline.world_specs import check_policy_in_world
 
@@ -123,7 +123,7 @@ def _stage(path: Path) -> _Evaluable:
             "holds no policy",
             where=path,
             expected="a finished stage's directory, or a bundle",
-            hint="robo-rl run writes both under runs/<name>/",
+            hint=_candidates(path) or "robo-rl run writes both under runs/<name>/",
         )
     config = path.absolute().parent / "config.yaml"
     if not config.is_file():
@@ -136,3 +136,17 @@ def _stage(path: Path) -> _Evaluable:
     experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
     policy = load_policy(path / report.artifacts["policy"], experiment.place)
     return _Evaluable(policy, (policy.obs_spec, policy.act_spec), experiment, report.world)
+
+
+def _candidates(path: Path) -> str:
+    """Return a hint that names the stages with a policy in a run, or the stage's bundle."""
+    reports = sorted(path.glob(f"*/{REPORT}"))
+    made = [each.parent for each in reports if "policy" in _artifacts(each.parent)]
+    depths = ("*", "*/*")  # of the stage's folder, and of the run's
+    made += [each.parent for depth in depths for each in path.glob(f"{depth}/{MANIFEST_FILE}")]
+    return f"evaluate {' or '.join(map(str, made))}" if made else ""
+
+
+def _artifacts(place: Path) -> Mapping[str, str]:
+    report = Report.read(place)
+    return {} if report is None else report.artifacts

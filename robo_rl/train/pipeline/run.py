@@ -273,9 +273,10 @@ def _demand_gate(done: Done) -> None:
     mend = "mend it"
     if unknown and gate.setting and gate.episodes_needed:
         mend = f"{gate.setting}={gate.episodes_needed} evaluates again and trains nothing"
+    detail = gate.detail.removeprefix(f"{gate.answer}: ")
     raise GateError(
         f"stage '{report.stage}' {'cannot tell' if unknown else 'did not pass'} '{gate.name}':"
-        f" {gate.detail}",
+        f" {detail}",
         where=place,
         hint=f"{mend}, or go on with waive.{place.name[3:]}='why'",
     )

@@ -29,8 +29,8 @@ from robo_rl.data.lerobot.importer import LeRobotConverter
 from robo_rl.data.lerobot.info import MAPPING_FILE
 from robo_rl.data.lerobot.statistics import column_stats, merged_stats
 from robo_rl.data.store.zarr_store import ZarrStore
-from robo_rl.train.pipeline.world_specs import check_same_specs
 from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.world_specs import check_same_specs
 
 SIDES = 32, 48
 LENGTHS = (7, 1, 5)

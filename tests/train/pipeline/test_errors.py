@@ -127,6 +127,24 @@ def test_a_stage_without_its_mark_and_a_folder_that_is_a_file(again, out: Path, 
     check_error(ended, "file: cannot be used", "name another --out")
 
 
+def test_what_is_asked_for_by_another_name_is_named(runner: Runner, out: Path):
+    suite = runner.run("run", "suite/cloning")
+    check_error(suite, "suite: is a suite of experiments; robo-rl bench runs it")
+    check_error(runner.run("run", "lift_cube"), "no config 'lift_cube'", "it is a task: ")
+    check_error(
+        runner.run("bench", "demo"), "no suite 'demo'", "it is an experiment: robo-rl run demo"
+    )
+    ended = runner.run("eval", out / "tiny")
+    check_error(ended, "tiny: holds no policy", "tiny/01-bc or ", "04-export/bundle")
+    check_error(runner.run("eval", out / "tiny" / "04-export"), "evaluate ", "04-export/bundle")
+
+
+def test_a_value_that_is_to_be_given_is_asked_for_once(runner: Runner, road: Any, tmp_path: Path):
+    ended = runner.run("run", road.config, "stages.collect.episodes=???", "--out", tmp_path)
+    check_error(ended, "stages.collect.episodes: a value is needed")
+    assert "expected" not in ended.output
+
+
 def test_a_name_is_told_what_it_may_be(runner: Runner, road: Any, tmp_path: Path):
     ended = runner.run("run", road.config, "name=../x", "--out", tmp_path)
     check_error(ended, "name: expected text of the pattern '^[A-Za-z0-9_]", "found '../x' (str)")
