@@ -134,6 +134,9 @@ def test_what_is_asked_for_by_another_name_is_named(runner: Runner, out: Path):
     check_error(
         runner.run("bench", "demo"), "no suite 'demo'", "it is an experiment: robo-rl run demo"
     )
+    bundle = out / "tiny" / "04-export" / "bundle"
+    bundle.mkdir(parents=True)
+    (bundle / "manifest.json").write_text("{}")
     ended = runner.run("eval", out / "tiny")
     check_error(ended, "tiny: holds no policy", "tiny/01-bc or ", "04-export/bundle")
     check_error(runner.run("eval", out / "tiny" / "04-export"), "evaluate ", "04-export/bundle")

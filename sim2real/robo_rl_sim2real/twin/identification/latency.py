@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +16,8 @@ from robo_rl_sim2real.convert.bag_reader import open_bag
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec, conversion_spec
 from robo_rl_sim2real.convert.recordings import find_readable
 from robo_rl_sim2real.simulated.world import SimWorld
-from robo_rl_sim2real.twin.identification.delay import (
-    ArrivalStatistics,
-    WindowDelay,
-    arrival_statistics,
-    window_delays,
-)
+from robo_rl_sim2real.twin.identification.arrivals import ArrivalStatistics, arrival_statistics
+from robo_rl_sim2real.twin.identification.delay import WindowDelay, window_delays
 from robo_rl_sim2real.twin.identification.simulated_response import simulate_response
 from robo_rl_sim2real.twin.identification.trajectories import TrajectorySegment, trajectory_segments
 
@@ -35,12 +31,21 @@ class LatencyEstimate(NamedTuple):
     Args:
         shifts: Delays of the accepted windows.
         num_rejected: Number of windows that the simulation does not explain.
+        num_uninformative: Number of explained windows whose motion tells no delay.
         arrivals: Arrival statistics of the readings.
+        dt_s: Control period of the recorded policy.
     """
 
     shifts: list[WindowDelay]
     num_rejected: int
+    num_uninformative: int
     arrivals: ArrivalStatistics
+    dt_s: float
+
+    @property
+    def period_loss(self) -> float:
+        """Probability that all readings of a control period are lost; NaN if unknown."""
+        return self.arrivals.loss_per_period(self.dt_s)
 
     @property
     def range_s(self) -> tuple[float, float]:
@@ -53,9 +58,11 @@ class LatencyEstimate(NamedTuple):
     def config(self) -> dict[str, Any]:
         """Return the settings of the env ``latency``, with the whole delay in one direction.
 
-        A control loop only depends on the sum of both directions.
+        A control loop only depends on the sum of both directions. The env loses one message per
+        control step, hence ``period_loss``.
         """
-        jitter_s, loss = (round(float(np.nan_to_num(v)), 4) for v in self.arrivals)
+        known = (np.nan_to_num(v) for v in (self.arrivals.jitter_s, self.period_loss))
+        jitter_s, loss = (round(float(v), 4) for v in known)
         out = {"latency_s": list(self.range_s), "jitter_s": jitter_s, "loss": loss}
         return {"env": {"name": "latency", "obs_delay": out}}
 
@@ -91,26 +98,19 @@ def fit_latency(run: Path, cfg: LatencyFitConfig, make: Make) -> LatencyEstimate
         make: Makes a world of the recorded task.
 
     Raises:
-        DataError: There is no recording, the robot hardly moved, its motion differs from the
-            simulation, or the delay exceeds ``max_delay_s``.
+        DataError: There is no recording, control rates differ, the robot hardly moved, its motion
+            differs from the simulation or tells no delay, or the delay exceeds ``max_delay_s``.
     """
-    found, seen = list[WindowDelay](), list[TrajectorySegment]()
-    for bag in _bags(run):
-        with open_bag(bag) as reader:
-            want = conversion_spec(reader, cfg.settings, cfg.contract_from)
-            made = trajectory_segments(reader, want)
-        world = make(want)
-        try:
-            for course in made:
-                found += window_delays(
-                    course, simulate_response(world, course), cfg.window_s, cfg.max_delay_s
-                )
-        finally:
-            world.close()
-        seen += made
-    good = [shift for shift in found if shift.explained_variance >= cfg.min_explained_variance]
-    _demand(run, cfg, found, good)
-    return LatencyEstimate(good, len(found) - len(good), arrival_statistics(seen))
+    read = [_read(bag, cfg) for bag in _bags(run)]
+    dt_s = _control_period_s(run, [want for want, _ in read])
+    found = [each for want, made in read for each in _windows(make(want), made, cfg)]
+    explained = [each for each in found if each.explained_variance >= cfg.min_explained_variance]
+    good = [each for each in explained if each.is_precise and each.is_unique]
+    _demand_explained(run, cfg, found, explained)
+    _demand_delay(run, cfg, explained, good)
+    rejected, silent = len(found) - len(explained), len(explained) - len(good)
+    arrivals = arrival_statistics([course for _, made in read for course in made])
+    return LatencyEstimate(good, rejected, silent, arrivals, dt_s)
 
 
 def _bags(run: Path) -> list[Path]:
@@ -121,8 +121,38 @@ def _bags(run: Path) -> list[Path]:
     return bags
 
 
-def _demand(
-    run: Path, cfg: LatencyFitConfig, found: list[WindowDelay], good: list[WindowDelay]
+def _read(bag: Path, cfg: LatencyFitConfig) -> tuple[ConversionSpec, list[TrajectorySegment]]:
+    with open_bag(bag) as reader:
+        want = conversion_spec(reader, cfg.settings, cfg.contract_from)
+        return want, trajectory_segments(reader, want)
+
+
+def _control_period_s(run: Path, specs: list[ConversionSpec]) -> float:
+    rates_hz = sorted({want.contract.act.rate_hz for want in specs})
+    if len(rates_hz) > 1:
+        raise DataError(
+            "recordings of policies with different control rates",
+            where=run,
+            expected="one rate, because `loss` counts control steps",
+            found=", ".join(f"{rate:g} Hz" for rate in rates_hz),
+            hint="estimate the recordings of each rate alone",
+        )
+    return 1.0 / rates_hz[0]
+
+
+def _windows(
+    world: SimWorld, courses: list[TrajectorySegment], cfg: LatencyFitConfig
+) -> Iterator[WindowDelay]:
+    try:
+        for course in courses:
+            response = simulate_response(world, course)
+            yield from window_delays(course, response, cfg.window_s, cfg.max_delay_s)
+    finally:
+        world.close()
+
+
+def _demand_explained(
+    run: Path, cfg: LatencyFitConfig, found: list[WindowDelay], explained: list[WindowDelay]
 ) -> None:
     if not found:
         raise DataError(
@@ -131,8 +161,8 @@ def _demand(
             expected=f"motion for more than {cfg.max_delay_s + cfg.window_s} s",
             hint="record it while it does its task, or say a smaller window_s",
         )
-    if not good:
-        best = max(shift.explained_variance for shift in found)
+    if not explained:
+        best = max(each.explained_variance for each in found)
         raise DataError(
             "the robot moved otherwise than the simulated one",
             where=run,
@@ -140,5 +170,19 @@ def _demand(
             found=f"{best:.0%} at best",
             hint="is it the same robot, with the same gains? A longer delay needs max_delay_s",
         )
-    if np.median([shift.delay_s for shift in good]) > cfg.max_delay_s - 0.01:
+
+
+def _demand_delay(
+    run: Path, cfg: LatencyFitConfig, explained: list[WindowDelay], good: list[WindowDelay]
+) -> None:
+    precise = [each for each in explained if each.is_precise]
+    if np.median([each.delay_s for each in precise or explained]) > cfg.max_delay_s - 0.01:
         raise DataError("later than was looked for", where=run, hint="say a longer max_delay_s")
+    if not good:
+        raise DataError(
+            "the motion tells no delay",
+            where=run,
+            expected="accelerations, and no repetition within max_delay_s",
+            found="constant speeds or periodic motion",
+            hint="record joints that move with changing speed",
+        )

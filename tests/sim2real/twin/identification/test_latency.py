@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.twin.identification import latency
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
@@ -44,17 +46,21 @@ class Scene:
         self.robot = SimRobot(
             validate_strict(lag, SimRobot.Config), world, Loopback(self.bus), clock
         )
+        self.home = np.array([joint.home for joint in world.robot.actuated_joints])
         self.model, self.bag, us = world.robot, BagWriter(folder / "bag", STORE), Loopback(self.bus)
         self.command = us.create_publisher(self.model.topics.command, MsgType.ARRAY, COMMAND)
         us.subscribe(self.model.topics.joint_states, MsgType.JOINT_STATES, self._joints, SENSOR)
 
     def wave(self, seconds: float, width: float = 0.2) -> None:
         """Joints to and fro, commanded at 20 Hz."""
-        home = np.array([joint.home for joint in self.model.actuated_joints])
+        joints, widths = np.arange(len(self.home)), width * np.linspace(0.5, 1.0, len(self.home))
+        self.move(seconds, lambda at_s: widths * np.sin(2.0 * (at_s + joints)))
+
+    def move(self, seconds: float, motion: Callable[[float], np.ndarray | float]) -> None:
+        """A motion about the home pose, commanded at 20 Hz."""
         for i in range(round(seconds / DT_S)):
             if i % 5 == 0:
-                phase = self.now_s + np.arange(len(home))
-                pos = home + width * np.sin(2.0 * phase) * np.linspace(0.5, 1.0, len(home))
+                pos = self.home + motion(self.now_s)
                 reading = Reading({"data": pos}, (), self.now_s)
                 self.command.send(reading)
                 self._write(self.model.topics.command, MsgType.ARRAY, reading)
@@ -113,6 +119,64 @@ def test_what_tells_nothing_is_refused(tmp_path, words, capsys, width, seconds, 
     Scene(tmp_path).wave(seconds, width)
     assert main(["deploy", "latency", str(tmp_path / "bag"), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def ramp(at_s: float) -> float:
+    """From 10 s on at 0.1 rad/s, there and back in 24 s."""
+    return 0.1 * (at_s - 10.0) if at_s < 22.0 else 0.1 * (34.0 - at_s)
+
+
+NOISY = {"position_noise": 0.0005, "sensor_delay": {"latency_s": 0.06}}
+
+
+def test_ramps_alone_are_refused(tmp_path, words, capsys):
+    Scene(tmp_path, **NOISY).move(9.0, ramp)
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words]) == 2
+    said = capsys.readouterr().err
+    assert "the motion tells no delay" in said
+    assert "move with changing speed" in said
+
+
+def test_of_ramps_and_turns_the_turns_are_taken(tmp_path, words, capsys):
+    Scene(tmp_path, **NOISY).move(20.0, ramp)
+    found = tmp_path / "found.json"
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "--json", str(found)]) == 0
+    told = json.loads(found.read_text())
+    assert 0 < len(told["windows"]) < told["num_uninformative"]
+    assert f"{told['num_uninformative']} tell no delay" in capsys.readouterr().out
+    np.testing.assert_allclose(told["env"]["obs_delay"]["latency_s"], 0.06, atol=0.005)
+
+
+def test_the_setting_loses_control_periods_and_the_table_readings(tmp_path, words, capsys):
+    Scene(tmp_path, sensor_delay={"loss": 0.3}).wave(8.0)
+    found = tmp_path / "found.json"
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "--json", str(found)]) == 0
+    told = json.loads(found.read_text())
+    lost = told["arrivals"]["loss"]
+    assert lost == pytest.approx(0.3, abs=0.06)  # of 800: a standard error of 0.016
+    # readings at 100 Hz, control at 20 Hz
+    assert told["env"]["obs_delay"]["loss"] == pytest.approx(lost**5, abs=1e-4)
+    out = capsys.readouterr().out
+    assert f"single readings lost               {lost:.1%}" in out
+    assert f"control periods without a reading  {lost**5:.1%}" in out
+    assert "at 20 Hz" in out
+
+
+def test_recordings_of_different_control_rates_are_refused(tmp_path, words, capsys, monkeypatch):
+    Scene(tmp_path).wave(1.0)
+    shutil.copytree(tmp_path / "bag", tmp_path / "slow")
+
+    read = latency._read
+
+    def with_rate(bag: Path, cfg: latency.LatencyFitConfig):
+        want, made = read(bag, cfg)
+        rate_hz = 10.0 if bag.name == "slow" else 20.0
+        act = want.contract.act.model_copy(update={"rate_hz": rate_hz})
+        return want._replace(contract=want.contract.model_copy(update={"act": act})), made
+
+    monkeypatch.setattr(latency, "_read", with_rate)
+    assert main(["deploy", "latency", str(tmp_path), *words]) == 2
+    assert "different control rates; expected one rate" in capsys.readouterr().err
 
 
 def test_every_recording_counts_once(tmp_path, words, capsys):
