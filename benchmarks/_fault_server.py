@@ -6,7 +6,6 @@ import json
 import struct
 import sys
 import threading
-import time
 
 import numpy as np
 from _fault_table import TrialCounts
@@ -14,6 +13,7 @@ from _fault_table import TrialCounts
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.env.remote.server_process import RemoteServer
 from robo_rl.env.remote.worker import RemoteWorker, WorkerTimeouts
+from robo_rl.env.workers.awake_watch import AwakeWatch
 
 REQUEST = {"adapter": "point_mass", "kwargs": {}, "num_envs": 3, "index": 0}
 PATIENCE = WorkerTimeouts(start_s=30.0, step_s=30.0, heartbeat_timeout_s=30.0)
@@ -28,7 +28,7 @@ def frames(bundle: Bundle, first: int, number: int) -> TrialCounts:
     rng, host = np.random.default_rng(first), RemoteServer(python=sys.executable)
     try:
         worker = RemoteWorker(host, REQUEST, PATIENCE)
-        worker.join()
+        worker.join(AwakeWatch())
         sent = [_frame(rng) for _ in range(number)]
         refused = _refusals(worker, sent)
         goes_on = _resets(worker)
@@ -56,7 +56,7 @@ def _refusals(worker: RemoteWorker, sent: list[bytes]) -> int:
 
 def _resets(worker: RemoteWorker) -> bool:
     worker.line.send({"kind": "reset", "seq": 1, "seeds": [1, 2, 3]})
-    return worker.receive(1, time.monotonic()) is None
+    return worker.receive(1, AwakeWatch()) is None
 
 
 def _frame(rng: np.random.Generator) -> bytes:

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, NAN_REWARD = range(8)
+OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, NAN_REWARD, HANG = range(9)
 
 
 def faults(*commands, steps=1, argument=0.0):

@@ -18,7 +18,7 @@ from robo_rl.core.errors import ConfigError
 
 def _tried(path: Path | None) -> Path | None:
     """Raise ConfigError if the file cannot be written; the test leaves only its folder behind."""
-    if path is not None and not _is_a_stream(path):
+    if path is not None and not is_stream(path):
         with _told(path, "name another --json"):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
@@ -45,14 +45,38 @@ def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
         return
     text = json.dumps(values, indent=2) + "\n"
     with _told(path, "name another --json; where the verb keeps what it ran, it is kept"):
-        if _is_a_stream(path):
+        if is_stream(path):
             with path.open("a") as stream:
                 stream.write(text)
         else:
             write_file(path.resolve(), text.encode())
 
 
-def _is_a_stream(path: Path) -> bool:
+@contextmanager
+def json_beside(path: Path | None, values: Mapping[str, Any]) -> Generator[None]:
+    """Write the numbers as ``write_json`` does, and run the block even if that fails.
+
+    The block prints how the verb ended and may raise an error of its own, which then comes first.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    unwritten = None
+    try:
+        write_json(path, values)
+    except ConfigError as error:
+        unwritten = error
+    try:
+        yield
+    except Exception:
+        if unwritten is not None:
+            typer.echo(f"robo-rl: {unwritten}", err=True)
+        raise
+    if unwritten is not None:
+        raise unwritten
+
+
+def is_stream(path: Path) -> bool:
     """Return whether path is a terminal, a pipe or an open descriptor: append, do not replace."""
     special = path.exists() and not path.is_file() and not path.is_dir()
     names = [path.absolute(), path.parent.resolve() / path.name]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import random
 import signal
 import time
 
 import gymnasium
 import numpy as np
 
-OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, NAN_REWARD = range(8)
+OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, NAN_REWARD, HANG = range(9)
 EPISODE_STEPS = 6
 
 
@@ -43,6 +45,8 @@ class Faults(gymnasium.Env):
             raise ArithmeticError("the joints are tied in a knot")
         if fault == SLEEP:
             time.sleep(float(action[1]))
+        if fault == HANG:  # in C, with the interpreter's lock
+            ctypes.PyDLL(None).sleep(60)
         if fault == SEGFAULT:
             os.kill(os.getpid(), signal.SIGSEGV)
         if fault == EXIT:
@@ -89,3 +93,26 @@ class Words(gymnasium.Env):
 
 
 gymnasium.register("Words-v0", "gym_faults:Words", max_episode_steps=9)
+
+
+class Globals(gymnasium.Env):
+    """Observes draws from the global generators, made in some phases of an episode."""
+
+    def __init__(self, draws=("reset", "step")):
+        self.draws = draws
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        self.action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        return self._observe("reset"), {}
+
+    def step(self, action):
+        return self._observe("step"), 0.0, False, False, {}
+
+    def _observe(self, phase):
+        if phase not in self.draws:
+            return np.zeros(2)
+        return np.array([random.random(), np.random.normal()])
+
+
+gymnasium.register("Globals-v0", "gym_faults:Globals", max_episode_steps=4)

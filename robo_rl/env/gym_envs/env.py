@@ -73,7 +73,8 @@ class GymEnv(PooledEnv[GymPool]):
     letters, digits, _ and - become _ (``agent/pos`` is ``agent_pos``). A Box of shape () has
     shape (1,). uint8 stays uint8, and every other dtype becomes float32. Actions are clipped to
     the action space. ``success`` or ``is_success`` of the info is a boolean, or exactly 0 or 1.
-    Seeds are as in ``PooledEnv``.
+    Seeds are as in ``PooledEnv``. They also seed ``random`` and ``numpy.random``, of which each env
+    has its own stream; see ``GlobalGenerators``.
 
     A worker that dies or hangs is replaced, and its envs begin new episodes. Their step (in a
     rollout, the first) has ``valid`` False, ``truncated`` True, the previous observation as
@@ -98,8 +99,12 @@ class GymEnv(PooledEnv[GymPool]):
 
     @staticmethod
     def fingerprint(cfg: GymEnvConfig) -> Fingerprint:
-        """Return the fingerprint of the package that registers the id, and of the env's class."""
-        return gym_fingerprint(cfg.id, cfg.import_module)
+        """Return the fingerprint of the id's package, the env's class, and files in ``kwargs``.
+
+        Raises:
+            PluginError: The modules that register the id take too long to import.
+        """
+        return gym_fingerprint(cfg.id, cfg.import_module, cfg.kwargs)
 
     def __init__(self, cfg: GymEnvConfig, num_envs: int) -> None:
         if importlib.util.find_spec("gymnasium") is None:  # only the workers need gymnasium

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,15 +16,14 @@ from robo_rl.env.gym_envs.steps import copy_block
 from robo_rl.env.rendering.offscreen import opengl_environment, working_opengl
 from robo_rl.env.serve.server import exit_description
 from robo_rl.env.serve.shared_arrays import Arrays
+from robo_rl.env.workers.awake_watch import AwakeWatch
 from robo_rl.env.workers.channel import PickleConnection
-from robo_rl.env.workers.child_interpreter import start_interpreter
+from robo_rl.env.workers.child_interpreter import end_interpreter, start_interpreter
 from robo_rl.env.workers.pool import WorkerLoss, WorkerLostError, WorkerPool
 from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest, share_arrays, shared_fields
 
 if TYPE_CHECKING:
     from robo_rl.env.gym_envs.steps import Block
-
-_KILL_S = 2.0
 
 
 class GymWorker:
@@ -50,15 +48,15 @@ class GymWorker:
             self._process = start_interpreter(
                 "robo_rl.env.gym_envs.worker", theirs.fileno(), env=_environment(request)
             )
-        self.pid, self._started_at = self._process.pid, time.monotonic()
+        self.pid = self._process.pid
         self.arrays: Arrays = {}
         self._progress_then = 0
         with suppress(OSError):
             self._channel.send((request, ids))
 
-    def join(self) -> None:
+    def join(self, watch: AwakeWatch) -> None:
         """Receive the interface of its envs; see ``Worker``."""
-        answer = self._await(0, self._start_timeout_s, self._started_at)
+        answer = self._await(0, self._start_timeout_s, watch)
         if isinstance(answer, WorkerLoss):
             problem = f"a worker did not start: {answer.reason}"
             raise WorkerLostError(problem, where=self._where, reason=answer.reason)
@@ -87,9 +85,9 @@ class GymWorker:
         with suppress(OSError):
             self._channel.send((seq, kind, arguments))
 
-    def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
+    def receive(self, seq: int, watch: AwakeWatch) -> RoboRlError | WorkerLoss | None:
         """Wait for an answer; see ``Worker``."""
-        return self._await(seq, self._step_timeout_s, sent_at)
+        return self._await(seq, self._step_timeout_s, watch)
 
     def close(self) -> None:
         """Close its channel, which makes it exit."""
@@ -98,18 +96,14 @@ class GymWorker:
 
     def terminate(self, deadline: float) -> None:
         """Wait, then send SIGKILL, which also ends a stopped process; see ``Worker``."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
-        self._process.kill()
-        with suppress(subprocess.TimeoutExpired):  # the process hangs in the kernel
-            self._process.wait(timeout=_KILL_S)
+        end_interpreter(self._process, deadline)
 
-    def _await(self, seq: int, timeout_s: float, since: float) -> Any:
+    def _await(self, seq: int, timeout_s: float, watch: AwakeWatch) -> Any:
         """Return the answer to message seq, or ``WorkerLoss``; progress extends the time."""
-        seen, deadline = self._progress_then, since + timeout_s
+        seen, deadline_s = self._progress_then, timeout_s
         while True:
             try:
-                if self._channel.poll(timeout_s / 4):
+                if watch.wait(self._channel.poll, timeout_s / 4):
                     (answered, answer), _ = self._channel.receive()
                     if answered == seq:
                         return answer
@@ -117,8 +111,8 @@ class GymWorker:
                 return WorkerLoss(self._fate())
             progress = self._progress()
             if progress != seen:
-                seen, deadline = progress, time.monotonic() + timeout_s
-            elif time.monotonic() > deadline:
+                seen, deadline_s = progress, watch.elapsed_s + timeout_s
+            elif watch.elapsed_s >= deadline_s:
                 return WorkerLoss(f"no progress for {timeout_s:g} s")
 
     def _progress(self) -> int:

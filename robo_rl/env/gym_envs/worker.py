@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import random
 import signal
 import socket
 import traceback
@@ -25,6 +24,7 @@ from robo_rl.core.suggestions import as_array_name, is_array_name
 from robo_rl.env.rendering.live_worlds import EnvCameras
 from robo_rl.env.serve.shared_arrays import Arrays, arrays_in
 from robo_rl.env.workers.channel import PickleConnection
+from robo_rl.env.workers.global_generators import GlobalGenerators
 from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest, shared_fields
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class EnvGroup:
     def __init__(self, request: EnvRequest, ids: Sequence[int]) -> None:
         self._id, self._ids = request.id, list(ids)
         self._arrays: Arrays = {}
+        self._globals = GlobalGenerators(len(self._ids))
         self._doing = "make"
         try:
             self._envs = [_make(request) for _ in self._ids]
@@ -124,15 +125,16 @@ class EnvGroup:
                 env.close()
 
     def _reset(self, seeds: Sequence[int] | None) -> None:
-        if seeds is not None:  # for envs that draw from the global generators
-            random.seed(seeds[0])
-            np.random.seed(seeds[0])
         for i, env in enumerate(self._envs):
             self._start_episode(i, env, None if seeds is None else seeds[i])
 
     def _start_episode(self, i: int, env: Any, seed: int | None = None) -> None:
         self._doing = f"env {self._ids[i]}, reset"
+        if seed is not None:
+            self._globals.seed(i, seed)
+        self._globals.begin(i, "reset")
         obs, _ = env.reset(seed=seed)
+        self._globals.end(i, "reset")
         if not self._write("reset_obs", i, obs):
             raise SpecError("reset gave an observation that is not finite")
         if self._cameras:
@@ -144,13 +146,22 @@ class EnvGroup:
             if self._arrays["resting"][i]:
                 self._skip(i, steps)
                 continue
-            for t in range(steps):
-                over = self._step(t, i, env)
-                if self._cameras:
-                    self._draw(t, i, whole=frames != 1, last=over or t == steps - 1)
-                if over:
-                    self._start_episode(i, env)
-                    break
+            self._globals.begin(i, "step")
+            over = self._steps(steps, i, env, frames)
+            self._globals.end(i, "step")
+            if over:
+                self._globals.end_episode(i)
+                self._start_episode(i, env)
+
+    def _steps(self, steps: int, i: int, env: Any, frames: int | None) -> bool:
+        """Step env i until its episode ends; return whether it ended."""
+        for t in range(steps):
+            over = self._step(t, i, env)
+            if self._cameras:
+                self._draw(t, i, whole=frames != 1, last=over or t == steps - 1)
+            if over:
+                return True
+        return False
 
     def _draw(self, t: int, i: int, *, whole: bool, last: bool) -> None:
         """Render env i after step t, if its image is read; a bad state shows the one before."""

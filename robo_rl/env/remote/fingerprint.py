@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -11,28 +10,16 @@ from pathlib import Path
 from robo_rl.config.fingerprint import Fingerprint
 from robo_rl.core.errors import DeviceError
 from robo_rl.env import serve
+from robo_rl.env.remote import installed
+from robo_rl.env.remote.server_process import server_environment
 
-_IMPORTS = re.compile(r"^\s*(?:from|import)\s+(\w+)|import_module\(\s*[\"'](\w+)", re.MULTILINE)
-_TIMEOUT_S = 60.0
-_ASK = """
-import json, re, sys
-from importlib import metadata
-owners = metadata.packages_distributions()
-used = {name for module in sys.argv[1:] for name in owners.get(module, ())}
-for name in list(used):
-    needs = [need for need in metadata.requires(name) or () if "extra ==" not in need]
-    used |= {re.match(r"[\\w.-]+", need).group() for need in needs}
-found = {d.metadata["Name"]: d.version for d in metadata.distributions()}
-plain = {re.sub(r"[-_.]+", "-", name).lower() for name in used}
-keep = {n: v for n, v in found.items() if re.sub(r"[-_.]+", "-", n).lower() in plain}
-print(json.dumps(keep, sort_keys=True))
-"""
+_TIMEOUT_S = 300.0
 
 
 def remote_fingerprint(adapter: str, python: str | None, *, own: bool) -> Fingerprint:
-    """Return the fingerprint of an adapter and of the distributions that it imports.
+    """Return the fingerprint of an adapter and of what it imports in its interpreter.
 
-    The requirements of these distributions are included.
+    The requirements of its imports' distributions are included; see ``installed``.
 
     Args:
         adapter: The name of a built-in adapter, or the path of a custom one.
@@ -44,23 +31,22 @@ def remote_fingerprint(adapter: str, python: str | None, *, own: bool) -> Finger
     """
     path = Path(adapter) if own else Path(serve.__file__).parent / f"{adapter}_world.py"
     sources = (str(path),) if own else ()
-    if python is None:
-        return Fingerprint(sources)
-    names = {name for pair in _IMPORTS.findall(path.read_text()) for name in pair if name}
-    return Fingerprint(sources, _versions(python, tuple(sorted(names))))
+    return Fingerprint(sources) if python is None else Fingerprint(sources, _versions(python, path))
 
 
 @cache
-def _versions(python: str, modules: tuple[str, ...]) -> dict[str, str]:
+def _versions(python: str, adapter: Path) -> dict[str, str]:
     try:
         done = subprocess.run(
-            [python, "-I", "-c", _ASK, *modules],
+            [python, installed.__file__, str(adapter)],
             capture_output=True,
             text=True,
             check=True,
             timeout=_TIMEOUT_S,
+            env=server_environment(),  # what the server finds, this finds too
         )
         return dict(json.loads(done.stdout))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         problem = "the interpreter does not say what is installed in it"
-        raise DeviceError(problem, where=python, found=error) from error
+        said = getattr(error, "stderr", None)
+        raise DeviceError(problem, where=python, found=said or error) from error

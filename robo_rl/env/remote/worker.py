@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from robo_rl.core.errors import ConfigError, DeviceError, PluginError, RoboRlErr
 from robo_rl.env.remote.server_process import RemoteServer
 from robo_rl.env.serve.connection import PROTOCOL, RequestError
 from robo_rl.env.serve.shared_arrays import Arrays, shared_fields
+from robo_rl.env.workers.awake_watch import AwakeWatch
 from robo_rl.env.workers.pool import WorkerLoss, WorkerLostError
 from robo_rl.env.workers.shared_memory import share_arrays
 
@@ -68,13 +68,12 @@ class RemoteWorker:
         self.world: dict[str, Any] = {}
         try:
             self._greet()
-            self._asked_at = time.monotonic()
             self.send("make", 0, protocol=PROTOCOL, **request)
         except BaseException:
             self.line.close()
             raise
 
-    def join(self) -> None:
+    def join(self, watch: AwakeWatch) -> None:
         """Wait until the world is made; see ``Worker``.
 
         Raises:
@@ -84,7 +83,7 @@ class RemoteWorker:
             DeviceError: The simulator is not installed there, or there is too little memory.
         """
         try:
-            self.world = self._join()
+            self.world = self._join(watch)
         except BaseException:
             self.line.close()
             raise
@@ -101,12 +100,12 @@ class RemoteWorker:
         except RequestError as refusal:
             raise self._blame(refusal.message) from None
 
-    def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
+    def receive(self, seq: int, watch: AwakeWatch) -> RoboRlError | WorkerLoss | None:
         """Wait for the answer to a command; a lost worker stays lost; see ``Worker``."""
         if self._lost is not None:
             return self._lost
         patience = self._patience
-        answer = self._await(seq, patience.step_s, patience.heartbeat_timeout_s, sent_at)
+        answer = self._await(seq, patience.step_s, patience.heartbeat_timeout_s, watch)
         if isinstance(answer, WorkerLoss):
             self._lost = answer
             self.line.close()
@@ -129,7 +128,7 @@ class RemoteWorker:
         """Do nothing: the server kills the worker if it does not exit soon."""
 
     def _greet(self) -> None:
-        hello = self._expect("hello", _HELLO_S, time.monotonic())
+        hello = self._expect("hello", _HELLO_S, AwakeWatch())
         if hello.get("protocol") != PROTOCOL:
             raise PluginError(
                 "protocol mismatch",
@@ -140,19 +139,19 @@ class RemoteWorker:
             )
         self.pid = int(_number(hello.get("pid")))
 
-    def _join(self) -> dict[str, Any]:
-        world = self._expect("made", self._patience.start_s, self._asked_at).get("world")
+    def _join(self, watch: AwakeWatch) -> dict[str, Any]:
+        world = self._expect("made", self._patience.start_s, watch).get("world")
         try:
             shapes = shared_fields(cast("dict[str, Any]", world), self._request["num_envs"])
         except RequestError as refusal:
             raise self._blame(refusal.message) from None
         self.arrays = share_arrays(shapes, lambda fd: self.line.send({"kind": "memory"}, fd))
-        self._expect("done", self._patience.start_s, time.monotonic())
+        self._expect("done", self._patience.start_s, AwakeWatch())
         return cast("dict[str, Any]", world)
 
-    def _expect(self, kind: str, timeout_s: float, since: float) -> dict[str, Any]:
+    def _expect(self, kind: str, timeout_s: float, watch: AwakeWatch) -> dict[str, Any]:
         """Return the next answer of a kind; no heartbeat is required while a world starts."""
-        answer = self._await(0, timeout_s, timeout_s, since)
+        answer = self._await(0, timeout_s, timeout_s, watch)
         if isinstance(answer, WorkerLoss):
             words = self.output_tail()
             found = f"{answer.reason}: {words}" if words else answer.reason
@@ -166,15 +165,16 @@ class RemoteWorker:
         return answer
 
     def _await(
-        self, seq: int, timeout_s: float, heartbeat_timeout_s: float, since: float
+        self, seq: int, timeout_s: float, heartbeat_timeout_s: float, watch: AwakeWatch
     ) -> dict[str, Any] | WorkerLoss:
-        heard, deadline = since, since + timeout_s
+        heard_s = 0.0
         while True:
-            until = min(deadline, heard + heartbeat_timeout_s)
-            if not self.line.poll(max(0.0, until - time.monotonic())):
-                if time.monotonic() >= deadline:
+            until_s = min(timeout_s, heard_s + heartbeat_timeout_s)
+            wait_s = min(heartbeat_timeout_s / 4, until_s - watch.elapsed_s)
+            if not watch.wait(self.line.poll, wait_s):
+                if watch.elapsed_s >= timeout_s:
                     return WorkerLoss(f"no answer within {timeout_s:g} s")
-                if time.monotonic() >= until:
+                if watch.elapsed_s >= until_s:
                     return WorkerLoss(f"no sign of life for {heartbeat_timeout_s:g} s")
                 continue
             try:
@@ -183,7 +183,7 @@ class RemoteWorker:
                 return WorkerLoss(str(error) or "it is gone")
             if fd is not None:
                 os.close(fd)
-            heard = time.monotonic()
+            heard_s = watch.elapsed_s
             if message["kind"] == "died":
                 return WorkerLoss(str(message.get("reason")))
             if message["kind"] != "beat" and message.get("seq", seq) == seq:

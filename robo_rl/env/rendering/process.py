@@ -6,17 +6,17 @@ import math
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from robo_rl.env.rendering import offscreen
 from robo_rl.env.rendering.worker import RenderJob
 from robo_rl.env.serve.server import exit_description
+from robo_rl.env.workers.awake_watch import AwakeWatch
 from robo_rl.env.workers.channel import PickleConnection
-from robo_rl.env.workers.child_interpreter import start_interpreter
+from robo_rl.env.workers.child_interpreter import end_interpreter, start_interpreter
 
-_CLOSE_GRACE_S = 2.0
 _MESSAGE_S = 10.0
 
 
@@ -63,18 +63,17 @@ class RenderProcess:
     def wait(self, number: int, limit_s: float, progress: Callable[[], int]) -> None:
         """Wait for the answer to a request; every rendered row extends the time.
 
-        The time limit counts unsuccessful waits, because a clock advances while all processes are
-        suspended.
+        Time limits do not count while all processes are suspended; see ``AwakeWatch``.
 
         Raises:
             RenderProcessLostError: The process died, hangs or failed.
         """
-        patience_s = min(1.0, limit_s / 4)
-        seen, silent_s = progress(), 0.0
-        while not self._has_answered(number, patience_s):
+        watch, deadline_s, seen = AwakeWatch(), limit_s, progress()
+        while not watch.wait(partial(self._has_answered, number), limit_s / 4):
             before, seen = seen, progress()
-            silent_s = silent_s + patience_s if seen == before else 0.0
-            if silent_s >= limit_s:
+            if seen != before:
+                deadline_s = watch.elapsed_s + limit_s
+            elif watch.elapsed_s >= deadline_s:
                 raise RenderProcessLostError(f"no picture for {limit_s:g} s")
 
     def close(self) -> None:
@@ -83,13 +82,9 @@ class RenderProcess:
 
     def terminate(self, deadline: float = -math.inf) -> None:
         """Wait for its end until the deadline, then send SIGKILL, which also ends a stopped one."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
-        self._process.kill()
+        end_interpreter(self._process, deadline)
         self._channel.close()
         self._said.close()
-        with suppress(subprocess.TimeoutExpired):  # the process hangs in the kernel
-            self._process.wait(timeout=_CLOSE_GRACE_S)
 
     def _has_answered(self, number: int, patience_s: float) -> bool:
         try:

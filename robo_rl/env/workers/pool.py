@@ -20,6 +20,7 @@ import numpy as np
 
 from robo_rl.core.errors import PluginError, RoboRlError
 from robo_rl.env.serve.shared_arrays import Arrays
+from robo_rl.env.workers.awake_watch import AwakeWatch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,8 +80,11 @@ class Worker(Terminable, Protocol):
     world: Any
     arrays: Arrays
 
-    def join(self) -> None:
+    def join(self, watch: AwakeWatch) -> None:
         """Wait until its envs are made; other workers make theirs concurrently.
+
+        Args:
+            watch: Started with the workers; time limits count from there.
 
         Raises:
             WorkerLostError: The worker died or takes too long.
@@ -92,12 +96,12 @@ class Worker(Terminable, Protocol):
         """Send a command; a dead worker is detected when its answer is awaited."""
         ...
 
-    def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
+    def receive(self, seq: int, watch: AwakeWatch) -> RoboRlError | WorkerLoss | None:
         """Wait for the answer to a command.
 
         Args:
             seq: Number of the command.
-            sent_at: Monotonic time at which the command was sent; time limits count from it.
+            watch: Started when the command was sent; time limits count from there.
         """
         ...
 
@@ -147,8 +151,9 @@ class WorkerPool(ABC, Generic[_Worker]):
         try:
             for ids in self.ids:
                 self._workers.append(spawn(ids))
+            watch = AwakeWatch()
             for worker in self._workers:
-                self._join(worker)
+                self._join(worker, watch)
         except BaseException:
             self.close()
             raise
@@ -233,8 +238,8 @@ class WorkerPool(ABC, Generic[_Worker]):
         self._seq += 1
         for worker, own in arguments.items():
             self._workers[worker].send(kind, self._seq, **own)
-        sent_at = time.monotonic()
-        answers = {w: self._hear(self._workers[w], sent_at) for w in arguments}
+        watch = AwakeWatch()
+        answers = {w: self._hear(self._workers[w], watch) for w in arguments}
         for worker, answer in answers.items():
             if isinstance(answer, RoboRlError):
                 raise answer
@@ -242,8 +247,8 @@ class WorkerPool(ABC, Generic[_Worker]):
                 self._deaths[worker] = 0  # resets keep it: each loss leads to one
         return {w: answer for w, answer in answers.items() if isinstance(answer, WorkerLoss)}
 
-    def _hear(self, worker: _Worker, sent_at: float) -> RoboRlError | WorkerLoss | None:
-        answer = worker.receive(self._seq, sent_at)
+    def _hear(self, worker: _Worker, watch: AwakeWatch) -> RoboRlError | WorkerLoss | None:
+        answer = worker.receive(self._seq, watch)
         if answer is None and worker.arrays.get("seq", [0])[0] != self._seq:
             return WorkerLoss("it answered and had not written its arrays")
         return answer
@@ -256,9 +261,10 @@ class WorkerPool(ABC, Generic[_Worker]):
             with self._losing(worker, again):
                 self._workers[worker] = self._spawn(self.ids[worker])
                 started.append(worker)
+        watch = AwakeWatch()
         for worker in started:
             with self._losing(worker, again):
-                self._join(self._workers[worker])
+                self._join(self._workers[worker], watch)
         return again
 
     @contextmanager
@@ -272,8 +278,8 @@ class WorkerPool(ABC, Generic[_Worker]):
             self.close()
             raise
 
-    def _join(self, worker: _Worker) -> None:
-        worker.join()
+    def _join(self, worker: _Worker, watch: AwakeWatch) -> None:
+        worker.join(watch)
         self.world = self.world or worker.world
         if worker.world != self.world:
             raise self._unlike()

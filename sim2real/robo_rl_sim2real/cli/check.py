@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.cli.output import format_table
-from robo_rl.core.atomic_files import write_file
+from robo_rl.cli.output import Json, format_table, json_beside
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl_sim2real.check import machine, robot, topics
 from robo_rl_sim2real.check.check_result import CheckResult, Severity, failed
 from robo_rl_sim2real.check.survey import SurveyResult, survey
-from robo_rl_sim2real.cli.deploy import BundlePath, Over, Overrides, SettingsName, read_settings
+from robo_rl_sim2real.cli.bundle_argument import BundlePath, load_bundle
+from robo_rl_sim2real.cli.deploy import Over, Overrides, SettingsName, read_settings
 from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import Transport
 
@@ -47,19 +45,18 @@ def run(
     settings: SettingsName = "",
     transport: Over = "",
     seconds: Annotated[float, typer.Option(min=0.5, help="How long to listen.")] = 3.0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="File to write it to.")] = None,
+    json_file: Json = None,
 ) -> None:
     """Compare a bundle with the robot's present state, without commands. Exit status 2: failed."""
-    loaded = Bundle.load(bundle)
+    loaded = load_bundle(bundle)
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
     found = run_checks(chosen, loaded, lambda: chosen.transport.build("robo_rl_check"), seconds)
-    typer.echo(format_results(found))
     passed = all(finding.severity is not Severity.FAILED for finding in found)
-    if json_file is not None:
-        tree = {"bundle": loaded.digest, "passed": passed, "seconds": seconds}
-        tree["findings"] = [finding._asdict() for finding in found]
-        write_file(json_file, json.dumps(tree, indent=2).encode() + b"\n")
+    tree = {"bundle": loaded.digest, "passed": passed, "seconds": seconds}
+    tree["findings"] = [finding._asdict() for finding in found]
+    with json_beside(json_file, tree):
+        typer.echo(format_results(found))
     raise typer.Exit(0 if passed else 2)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import threading
 import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -15,12 +12,16 @@ import typer
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Contract
+from robo_rl.cli.output import Json, is_stream, json_beside
 from robo_rl.config.models import compose, validate
-from robo_rl.core.atomic_files import write_file
-from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.cli.signals import stop_on_signal
+from robo_rl.config.search_path import available_configs
+from robo_rl.core.errors import ConfigError, DeviceError
+from robo_rl.core.suggestions import nearest
+from robo_rl_sim2real.cli.bundle_argument import load_bundle
+from robo_rl_sim2real.cli.request_sequence import RequestSequence
+from robo_rl_sim2real.cli.signals import end_on_signal, stop_on_signal
+from robo_rl_sim2real.cli.status_display import StatusDisplay, status_line
 from robo_rl_sim2real.cli.watchdog import with_watchdog
-from robo_rl_sim2real.control.health import Health
 from robo_rl_sim2real.core.clock import freeze_garbage_collector
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.node.episode_length import ramp_warning
@@ -33,13 +34,12 @@ from robo_rl_sim2real.watchdog.job import UnfinishedOutputs
 if TYPE_CHECKING:
     from robo_rl_sim2real.recording.recorder import FlightRecorder
 
-_PATIENCE_S = 20.0
+_HELP = "An export bundle. `deploy check` and `deploy latency` are verbs of their own."
 _YOUNG_S = 2.0  # tolerance on the start time of this run's recording
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed_scale=0.5.")
 ]
-BundlePath = Annotated[Path, typer.Argument(help="An export bundle.")]
 SettingsName = Annotated[
     str, typer.Option(help="A config; deploy/ROBOT_TASK of the bundle's if left out.")
 ]
@@ -47,7 +47,7 @@ Over = Annotated[str, typer.Option("--transport", help="Such as dds; the setting
 
 
 def run(
-    bundle: BundlePath,
+    bundle: Annotated[Path, typer.Argument(help=_HELP)],
     overrides: Overrides = None,
     settings: SettingsName = "",
     transport: Over = "",
@@ -55,9 +55,7 @@ def run(
     home: Annotated[bool, typer.Option(help="Move to the start pose first, slowly.")] = False,
     activate: Annotated[bool, typer.Option(help="Request activation at the start.")] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="File to write its health to.")
-    ] = None,
+    json_file: Json = None,
     record: Annotated[
         Path | None, typer.Option(help="Folder to record to; in full unless record.mode=ring.")
     ] = None,
@@ -68,7 +66,7 @@ def run(
     (128 + 9) if the watchdog or another process killed this process. The watchdog reports the
     reason.
     """
-    loaded = Bundle.load(bundle)
+    loaded = load_bundle(bundle)
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
     if record is not None:
@@ -95,14 +93,14 @@ def run(
         node.run(lambda: starter.poll() or 0.0 < seconds <= node.age_s)
         ended = node.runtime.state
     bags = [str(bag) for bag in recorder.bags] if recorder else []
-    if json_file is not None:
-        health = {**node.health._asdict(), "ended": "in order", "recorded": bags}
-        write_file(json_file, json.dumps(health, indent=2).encode() + b"\n")
     view.close()
-    typer.echo(status_line(node))
-    for bag in bags:
-        typer.echo(f"recorded: {bag}")
-    _check_end(node, ended, starter.wanted)
+    end_on_signal()
+    health = {**node.health._asdict(), "ended": "in order", "recorded": bags}
+    with json_beside(json_file, health):
+        typer.echo(status_line(node))
+        for bag in bags:
+            typer.echo(f"recorded: {bag}")
+        _check_end(node, ended, starter.wanted)
 
 
 def _check_end(node: Node, ended: State, unmet: list[str]) -> None:
@@ -121,7 +119,7 @@ def _estate(
 ) -> UnfinishedOutputs:
     """Return the outputs that the watchdog finishes if this process dies, by absolute paths."""
     return UnfinishedOutputs(
-        health="" if json_file is None else str(json_file.absolute()),
+        health="" if json_file is None or is_stream(json_file) else str(json_file.resolve()),
         recordings=str(recorder.folder.absolute()) if recorder else "",
         since_s=now_s - _YOUNG_S,
     )
@@ -133,9 +131,20 @@ def read_settings(name: str, contract: Contract, overrides: list[str]) -> Deploy
     Raises:
         ConfigError: The settings do not exist or are invalid.
     """
-    return validate(
-        compose(name or f"deploy/{contract.robot}_{contract.task}", overrides), DeploySettings
-    )
+    if not name:
+        name = _settings_of(contract)
+    return validate(compose(name, overrides), DeploySettings)
+
+
+def _settings_of(contract: Contract) -> str:
+    """Return the name of the settings for a robot and a task; they are not part of a bundle."""
+    name, known = f"deploy/{contract.robot}_{contract.task}", available_configs()
+    if name not in known:
+        near = nearest(name, [each for each in known if each.startswith("deploy/")])
+        hint = f"write configs/{name}.yaml, or name a config by --settings"
+        hint += f", such as {near}" if near else ""
+        raise ConfigError(f"no config '{name}'", hint=hint)
+    return name
 
 
 @contextmanager
@@ -159,82 +168,3 @@ def rest_on_exit(node: Node) -> Generator[None]:
         yield
     finally:
         node.come_to_rest()
-
-
-class RequestSequence:
-    """Submits requests to a node one after another, each until it is granted or times out.
-
-    It submits nothing after a stop, or after a request from another source.
-
-    Args:
-        node: The node.
-        wanted: Requests in order; granted requests are removed.
-    """
-
-    def __init__(self, node: Node, wanted: list[str]) -> None:
-        self._node, self.wanted, self._since_s = node, wanted, 0.0
-        self._asking, self._made, self._granted = False, 0, 0
-        self._every = max(round(0.5 / node.ticks.dt_s), 1)
-
-    def poll(self) -> bool:
-        """Advance after a tick; return False, because the sequence never ends a run."""
-        node = self._node
-        # a way home may be over within the period of its request
-        granted = self._asking and node.requests.granted[self.wanted[0]] > self._granted
-        if granted or node.runtime.state is not State.INACTIVE:
-            self.wanted, self._since_s = self.wanted[self._asking :], node.age_s
-            self._asking = False
-        elif self.wanted and self._may and node.record.count % self._every == 0:
-            self._asking, self._made = True, self._made + 1
-            self._granted = node.requests.granted[self.wanted[0]]
-            node.request(self.wanted[0])
-        return False
-
-    @property
-    def _may(self) -> bool:
-        node = self._node
-        theirs = node.runtime.life.stop_count > 0 or node.requests.made > self._made
-        return not theirs and node.age_s - self._since_s < _PATIENCE_S
-
-
-class StatusDisplay:
-    """Prints one live line per second on a terminal, or one plain line every 10 s elsewhere.
-
-    It runs in a thread of its own, so that a blocked reader does not stop the robot.
-
-    Args:
-        node: The node.
-    """
-
-    def __init__(self, node: Node) -> None:
-        self._node, self._live, self._over = node, sys.stderr.isatty(), threading.Event()
-        self._thread = threading.Thread(target=self._show, name="view", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop printing; wait at most 1 s for a blocked line."""
-        self._over.set()
-        self._thread.join(timeout=1.0)
-
-    def _show(self) -> None:
-        start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
-        while not self._over.wait(1.0 if self._live else 10.0):
-            sys.stderr.write(f"{start}{status_line(self._node)}{end}")
-            sys.stderr.flush()
-
-
-def status_line(node: Node) -> str:
-    """Return state and health as one line."""
-    health: Health = node.health
-    p50, p99 = (1e3 * value for value in health.latency_s)
-    parts = [
-        *(["dry run: no command is sent"] if node.dry_run else []),
-        f"{health.state}{f' ({health.reason})' if health.reason else ''}",
-        f"{health.ticks} ticks, {health.missed} missed",
-        f"reading to command {p50:.1f} / {p99:.1f} ms",
-        f"{health.clamped} clamped",
-        *node.transport.problems(),
-        *node.listeners.problems(),
-        *([health.problem] if health.problem else []),
-    ]
-    return " · ".join(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +10,10 @@ import typer
 
 from robo_rl.api.env import Backend
 from robo_rl.api.task import Task
-from robo_rl.cli.output import format_table
+from robo_rl.cli.output import Json, format_table, json_beside
 from robo_rl.config.component import Component, component, default
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, to_yaml, validate
-from robo_rl.core.atomic_files import write_file
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.twin.identification.latency import (
@@ -37,15 +35,14 @@ def run(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as window_s=4.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="File to write it to.")] = None,
+    json_file: Json = None,
 ) -> None:
     """Estimate a robot's latency by comparing its recorded motion with its simulation."""
     cfg = validate(resolve_tree(overlay(overrides or [])), LatencyFitConfig)
     found = fit_latency(recording, cfg, lambda want: _world(want, cfg.task))
-    typer.echo(format_latency(found))
-    typer.echo("\n" + to_yaml(found.config()), nl=False)
-    if json_file is not None:
-        write_file(json_file, json.dumps(_json(found), indent=2).encode() + b"\n")
+    with json_beside(json_file, _json(found)):
+        typer.echo(format_latency(found))
+        typer.echo("\n" + to_yaml(found.config()), nl=False)
 
 
 def format_latency(found: LatencyEstimate) -> str:
@@ -59,15 +56,23 @@ def format_latency(found: LatencyEstimate) -> str:
             f"{_ms(late_s.min())} to {_ms(late_s.max())}",
         ),
         ("scatter of arrivals", _ms(found.arrivals.jitter_s), "by the headers of the readings"),
-        ("readings lost", _share(found.arrivals.loss), "likewise"),
+        ("single readings lost", _share(found.arrivals.loss), "likewise"),
         (
-            "pieces",
-            len(late_s),
-            f"{found.num_rejected} left out, which the simulation does not explain",
+            "control periods without a reading",
+            _share(found.period_loss),
+            f"at {1.0 / found.dt_s:g} Hz; the setting `loss`",
         ),
+        ("pieces", len(late_s), _left_out(found)),
         ("motion explained", _share(np.median(explained)), f"{_share(explained.min())} at least"),
     ]
     return format_table(rows)
+
+
+def _left_out(found: LatencyEstimate) -> str:
+    return (
+        f"{found.num_rejected} left out, which the simulation does not explain; "
+        f"{found.num_uninformative} tell no delay"
+    )
 
 
 def _world(want: ConversionSpec, task: str) -> SimWorld:
@@ -83,6 +88,8 @@ def _json(found: LatencyEstimate) -> dict[str, object]:
         **found.config(),
         "arrivals": arrivals,
         "num_rejected": found.num_rejected,
+        "num_uninformative": found.num_uninformative,
+        "dt_s": found.dt_s,
         "windows": shifts,
     }
 

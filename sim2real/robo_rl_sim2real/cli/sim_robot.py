@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from robo_rl.api.env import Backend
 from robo_rl.api.task import Task
+from robo_rl.cli.output import Json, json_beside
 from robo_rl.config.component import Component, component, default
 from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.search_path import available_configs
-from robo_rl.core.atomic_files import write_file
-from robo_rl_sim2real.cli.signals import stop_on_signal
+from robo_rl_sim2real.cli.signals import end_on_signal, stop_on_signal
 from robo_rl_sim2real.core.clock import freeze_garbage_collector
 from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
@@ -47,9 +45,7 @@ def run(
         bool, typer.Option("--services", help="Over dds: take goals of FollowJointTrajectory, too.")
     ] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="File to write the episodes' outcomes to.")
-    ] = None,
+    json_file: Json = None,
 ) -> None:
     """Simulate a robot in real time, until Ctrl-C."""
     cfg = validate(compose(settings, overrides or []), SimRobot.Config)
@@ -73,10 +69,10 @@ def run(
         simulated.run(lambda: next(steps, None) is None)
     finally:
         simulated.close()
+    end_on_signal()
     found = summary(simulated)
-    if json_file is not None:
-        write_file(json_file, json.dumps(found, indent=2).encode() + b"\n")
-    typer.echo(summary_line(found))
+    with json_beside(json_file, found):
+        typer.echo(summary_line(found))
 
 
 def summary(simulated: SimRobot) -> dict[str, Any]:

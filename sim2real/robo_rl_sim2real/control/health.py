@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from robo_rl_sim2real.control.runtime import TickOutput
@@ -25,6 +26,8 @@ class Health(NamedTuple):
         tick_s: Time from the start of a period to its command: median, 99th percentile.
         clamped: Number of periods in which a limit changed the command.
         refused: Number of refused requests.
+        holds: Number of holds.
+        hold_reasons: Reason at the beginning of a hold → number of such holds.
         problem: Present problem; empty for none. It clears when the policy starts, resumes or is
             reset, or after some seconds without a recurrence.
         dry_run: Whether commands are computed and not sent.
@@ -38,6 +41,8 @@ class Health(NamedTuple):
     tick_s: tuple[float, float]
     clamped: int
     refused: int
+    holds: int
+    hold_reasons: dict[str, int]
     problem: str
     dry_run: bool = False
 
@@ -55,6 +60,7 @@ class HealthCounters:
         self._dry_run, self._clear_after, self._well = dry_run, clear_after, 0
         self.latency, self.spent = RecentDurations(), RecentDurations()
         self.count = self.clamped = self.refused = 0
+        self.holds = Counter[str]()
         self.problem, self.state, self.reason = "", "", ""
         self.silent = True
 
@@ -70,6 +76,7 @@ class HealthCounters:
         self.count, self.silent = self.count + 1, command is None
         self.spent.add(spent_s)
         self._judge(output)
+        self._count_hold(output)
         self.state = output.state.value
         if command is not None and command.reason is None:
             self.latency.add(age_s)
@@ -91,12 +98,19 @@ class HealthCounters:
         elif moved_on or self._well >= self._clear_after:
             self.problem = ""
 
+    def _count_hold(self, output: TickOutput) -> None:
+        """Count a hold that begins in a tick, by the reason that its first command gives."""
+        begins = output.state is State.HOLDING and self.state != State.HOLDING.value
+        if begins and output.command is not None and output.command.reason is not None:
+            self.holds[output.command.reason.value] += 1
+
     def count_refusal(self, problem: str) -> None:
         """Count a refused request."""
         self.refused, self.problem, self._well = self.refused + 1, problem, 0
 
     def health(self, missed: int) -> Health:
-        """Return the health."""
+        """Return the health; from any thread."""
+        reasons = dict(self.holds)
         return Health(
             self.state,
             self.reason,
@@ -106,6 +120,8 @@ class HealthCounters:
             self.spent.percentiles(),
             self.clamped,
             self.refused,
+            sum(reasons.values()),
+            reasons,
             self.problem,
             self._dry_run,
         )

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import DataError, SpecError
-from robo_rl.core.labels import as_label
 from robo_rl_sim2real.control.commands.contract import command_spec
 from robo_rl_sim2real.control.commands.publishers import make_command_topics
 from robo_rl_sim2real.control.commands.topic import CommandTopic
@@ -180,33 +179,3 @@ def _checked(bag: BagReader, came: BagMessage, values: Values, size: int) -> Val
 def _misfit(bag: BagReader, came: BagMessage, *, expected: Any, found: Any) -> DataError:
     what = f"command on '{came.topic}' at {came.reading.stamp_s:.3f} s"
     return DataError(what, where=bag.path, expected=expected, found=found)
-
-
-def outcomes(bag: BagReader, topic: str) -> list[tuple[float, bool | None]]:
-    """Return (time, success) of episode ends, None at the start of the next; empty if unknown.
-
-    Args:
-        bag: Open bag.
-        topic: A ``std_msgs/String`` of JSON, ``{"over": …, "success": …}``, or a ``std_msgs/Bool``
-            of the success.
-
-    Raises:
-        DataError: The messages have another format.
-    """
-    if topic not in bag.kinds:
-        return []
-    found: list[tuple[float, bool | None]] = []
-    for came in bag.messages([topic]):
-        try:
-            found.append((came.reading.stamp_s, _outcome(came)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"no outcome on '{topic}': {error}", where=bag.path) from None
-    return found
-
-
-def _outcome(came: BagMessage) -> bool | None:
-    data = came.reading.fields["data"]
-    if data.dtype == np.bool_:
-        return bool(data)
-    said = came.fields
-    return as_label(said["success"]) if as_label(said["over"]) else None

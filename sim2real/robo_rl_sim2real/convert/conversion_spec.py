@@ -159,7 +159,8 @@ def _read_like(path: Path) -> tuple[Contract, Bundle | None]:
         bundle = Bundle.load(path)
         return bundle.manifest.contract, bundle
     if not path.exists():
-        raise ConfigError("like: not there", where=path, expected="a bundle or a dataset")
+        where, expected = f"contract_from={path}", "a bundle or a dataset"
+        raise ConfigError("does not exist", where=where, expected=expected)
     store = ZarrStore.open(path)
     contract = Contract(
         policy="",

@@ -21,6 +21,7 @@ from robo_rl_sim2real.control.commands.deltas import DeltaActions, delta_actions
 from robo_rl_sim2real.convert.bag_reader import BagMessage, BagReader
 from robo_rl_sim2real.convert.control_periods import ControlPeriod
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
+from robo_rl_sim2real.convert.outcomes import Outcomes
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Inbox, Values
 from robo_rl_sim2real.perception.cameras import CameraPreprocessor
@@ -62,24 +63,22 @@ def make_episode_steps(
             yield EpisodeStep(moment, frame, act)
 
 
-def cut_into_episodes(
-    found: Iterable[EpisodeStep], told: Sequence[tuple[float, bool | None]]
-) -> Iterator[EpisodeSegment]:
+def cut_into_episodes(found: Iterable[EpisodeStep], outcomes: Outcomes) -> Iterator[EpisodeSegment]:
     """Cut rows into episodes; at most two of them are in memory.
 
     Args:
         found: Rows of one bag, in order.
-        told: (time, success) of outcomes; None at the start of an episode. Without any None, an
-            episode begins right after each outcome.
+        outcomes: The bag's outcomes. If it tells no starts, an episode begins right after each
+            outcome.
     """
-    tells_starts = any(success is None for _, success in told)
+    told = outcomes.told
     pieces = _unbroken(found, [at_s for at_s, _ in told])
     for piece, following in pairwise(chain(pieces, [[]])):
         start_s = piece[0].moment.at_s
         ends_s = following[0].moment.at_s if following else np.inf
         begun = [success for at_s, success in told if at_s <= start_s]
         after = [success for at_s, success in told if start_s < at_s <= ends_s]
-        if tells_starts and begun and begun[-1] is not None:
+        if outcomes.tells_starts and begun and begun[-1] is not None:
             continue  # the episode is over and no new one has begun
         yield EpisodeSegment(piece, next(iter(after), None))  # None: another episode begins first
 

@@ -102,20 +102,21 @@ class RosbagConverter:
         """Append a bag's episodes to the store and return it; the first bag creates it."""
         from robo_rl_sim2real.convert.bag_reader import open_bag
         from robo_rl_sim2real.convert.clock_jumps import check_outcomes_separable, find_clock_jumps
-        from robo_rl_sim2real.convert.control_periods import control_periods, outcomes
+        from robo_rl_sim2real.convert.control_periods import control_periods
         from robo_rl_sim2real.convert.conversion_spec import conversion_spec
         from robo_rl_sim2real.convert.episodes import (
             cut_into_episodes,
             make_episode_steps,
             to_store_episode,
         )
+        from robo_rl_sim2real.convert.outcomes import read_outcomes
 
         with open_bag(bag) as reader:
             want = conversion_spec(reader, self.cfg.settings, self.cfg.contract_from)
             found = control_periods(reader, want)
             torn = find_clock_jumps(reader, want, self.cfg.outcome_topic)
-            told = outcomes(reader, self.cfg.outcome_topic)
-            check_outcomes_separable(bag, torn, told)
+            outcomes = read_outcomes(reader, self.cfg.outcome_topic)
+            check_outcomes_separable(bag, torn, outcomes.told)
             store = self._store(bag, out, store, want)
             rows = (
                 row
@@ -124,7 +125,7 @@ class RosbagConverter:
             )
             made = (
                 to_store_episode(run, want, unknown=self.cfg.assume_success)
-                for run in cut_into_episodes(rows, told)
+                for run in cut_into_episodes(rows, outcomes)
                 if len(run.steps) >= self.cfg.min_steps
             )
             written = [record for batch in _batches(made) for record in store.extend(batch)]

@@ -176,6 +176,7 @@ def _policy(health: Health) -> Status:
         "missed_ticks": str(health.missed),
         "clamped_ticks": str(health.clamped),
         "refused_requests": str(health.refused),
+        "holds": str(health.holds),
         **_percentiles("reading_to_command", health.latency_s),
         **_percentiles("tick", health.tick_s),
         "problem": health.problem,

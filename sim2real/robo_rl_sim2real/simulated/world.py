@@ -45,10 +45,7 @@ class SimWorld:
     def __init__(self, task: Task, backend: Backend, dt_s: float) -> None:
         task = task.absolute() if isinstance(task, DeltaTask) else task
         scene, self._model = check_on_backend(backend, task)
-        step_s = scene.option.timestep
-        self._substeps = round(dt_s / step_s)
-        if self._substeps < 1 or abs(self._substeps * step_s - dt_s) > 1e-9:
-            raise ConfigError("rate", expected=f"a multiple of {step_s} s", found=f"{dt_s} s")
+        self._substeps = _num_substeps(dt_s, scene.option.timestep)
         self.task, self._backend = task, backend
         backend.load(scene, 1)
         self._goal: dict[str, torch.Tensor] = {}
@@ -183,3 +180,23 @@ class SimWorld:
 
     def _sensor(self, name: str) -> float:
         return float(self.view.sensor(name)[0, 0])
+
+
+def _num_substeps(dt_s: float, step_s: float) -> int:
+    """Return the number of physics steps in a step of the world.
+
+    Raises:
+        ConfigError: It is no whole number.
+    """
+    number, rate_hz = max(round(dt_s / step_s), 1), 1.0 / dt_s
+    if abs(number * step_s - dt_s) > 1e-9:
+        below = max(int(dt_s / step_s), 1)
+        possible = [1.0 / (count * step_s) for count in (below, below + 1)]
+        raise ConfigError(
+            "is no rate of the simulation",
+            where="rate_hz",
+            expected=f"the physics' {1.0 / step_s:g} Hz divided by a whole number",
+            found=f"{rate_hz:g} Hz",
+            hint=f"the nearest is rate_hz={min(possible, key=lambda r: abs(r - rate_hz)):.10g}",
+        )
+    return number

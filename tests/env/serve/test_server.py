@@ -35,6 +35,7 @@ from robo_rl.env.serve.shared_arrays import (
     layout,
     shared_fields,
 )
+from robo_rl.env.workers.awake_watch import AwakeWatch
 from robo_rl.env.workers.shared_memory import allocate
 
 FOLDER = Path(serve.__file__).parent
@@ -52,7 +53,7 @@ def host():
 @pytest.fixture
 def worker(host):
     made = RemoteWorker(host, REQUEST, PATIENCE)
-    made.join()
+    made.join(AwakeWatch())
     yield made
     made.close()
 
@@ -98,7 +99,7 @@ def test_it_starts_without_a_single_package_and_says_that_numpy_is_missing(tmp_p
 
 def command(worker, seq, kind="step", **more):
     worker.send(kind, seq, **more)
-    return worker.receive(seq, time.monotonic())
+    return worker.receive(seq, AwakeWatch())
 
 
 def random_frame(rng):
@@ -248,7 +249,7 @@ def said(**message):
 def test_a_stranger_in_place_of_a_server_is_one_clear_error(stranger, frames, match):
     patience = WorkerTimeouts(start_s=2.0, step_s=2.0, heartbeat_timeout_s=2.0)
     with pytest.raises(Exception, match=match) as caught:
-        RemoteWorker(stranger(*frames), REQUEST, patience).join()
+        RemoteWorker(stranger(*frames), REQUEST, patience).join(AwakeWatch())
     assert isinstance(caught.value, RoboRlError)
 
 

@@ -101,12 +101,16 @@ def test_without_a_robot_it_waits_and_says_why(tmp_path: Path):
     )
     assert node.returncode == 2, node.stderr
     assert "none on /joint_states" in node.stdout
+    assert "runs without services, which is no failure" in node.stderr.splitlines()
     assert "the policy never began" in node.stderr
 
 
 def test_a_bundle_without_settings_is_told_where_they_were_looked_for(tmp_path: Path):
     contract = make_bundle(tmp_path / "bundle", ROBOT).manifest.contract
     with pytest.raises(ConfigError, match="no config 'deploy/panda_made_up'"):
+        read_settings("", contract, [])
+    hint = "write configs/deploy/panda_made_up.yaml, or name a config by --settings"
+    with pytest.raises(ConfigError, match=hint):
         read_settings("", contract, [])
     known = contract.model_copy(update={"task": "lift_cube"})
     assert read_settings("", known, ["safety.speed_scale=0.5"]).safety.speed_scale == 0.5

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from robo_rl_sim2real.convert.episodes import EpisodeStep, cut_into_episodes
+from robo_rl_sim2real.convert.outcomes import Outcomes
 
 
 def rows(number: int) -> list[EpisodeStep]:
@@ -36,5 +37,5 @@ def rows(number: int) -> list[EpisodeStep]:
 def test_an_episode_ends_at_its_outcome(
     told: list[tuple[float, bool | None]], wanted: list[tuple[int, bool | None]]
 ):
-    found = cut_into_episodes(iter(rows(30)), told)
+    found = cut_into_episodes(iter(rows(30)), Outcomes(told))
     assert [(len(each.steps), each.success) for each in found] == wanted

@@ -221,6 +221,14 @@ def test_what_cannot_be_used_is_one_error_and_no_dataset(
     assert not (tmp_path / "d.zarr").exists()
 
 
+def test_what_gives_the_contract_and_is_not_there_is_told_by_its_key(
+    tmp_path: Path, known: dict[str, str]
+):
+    bag = write(tmp_path / "bag", course())
+    with pytest.raises(ConfigError, match=r"^contract_from=runs/nope: does not exist; expected a "):
+        convert(bag, tmp_path / "data.zarr", **{**known, "contract_from": "runs/nope"})
+
+
 def recorded(tmp_path: Path) -> Path:
     flight = Flight(tmp_path)
     with flight.recorded() as recorder:

@@ -126,6 +126,29 @@ def test_an_outcome_ends_an_episode_and_is_its_success(tmp_path: Path):
     assert terminated.nonzero()[0].tolist() == [20 - RAMP - 1]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "episodes"),
+    [
+        ('{"episode": 1, "over": true, "success": true}', [(20 - RAMP, True)]),
+        ('{"over": true, "success": true}', [(20 - RAMP, True), (10, False)]),
+    ],
+    ids=["simulated robot", "outcomes alone"],
+)
+def test_rows_after_the_outcome_of_a_numbered_episode_are_no_episode(
+    tmp_path: Path, outcome: str, episodes: list[tuple[int, bool]]
+):
+    """The start of the episode came before the recording."""
+
+    def course(flight: Flight) -> None:
+        flight.run(20)
+        flight.say(outcome)
+        flight.run(10)
+
+    fly(tmp_path, course)
+    store = convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    assert [(episode.length, episode.success) for episode in store.episodes] == episodes
+
+
 def test_episodes_written_one_by_one_are_the_same_dataset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

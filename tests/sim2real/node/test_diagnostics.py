@@ -13,7 +13,7 @@ from small_bundles import make_bundle
 
 from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
-from robo_rl_sim2real.cli.deploy import status_line
+from robo_rl_sim2real.cli.status_display import status_line
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.diagnostics import Level

@@ -16,7 +16,8 @@ from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl.core.spec import TensorSpec
-from robo_rl_sim2real.cli.deploy import RequestSequence
+from robo_rl_sim2real.cli.request_sequence import RequestSequence
+from robo_rl_sim2real.cli.status_display import status_line
 from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.control.commands.publishers import PartlySentError
 from robo_rl_sim2real.control.inference import InferenceRequest
@@ -340,6 +341,21 @@ def test_silence_is_a_hold(world: World):
     world.run(20)
     assert world.run(10, silent=True) is State.HOLDING
     assert world.run(10) is State.RUNNING
+
+
+def test_holds_are_counted_by_reason_and_stay_in_the_last_line(world: World):
+    world.say("activate")
+    world.run(20)
+    assert "hold" not in status_line(world.node)
+    for _ in range(2):
+        world.run(10, silent=True)
+        world.run(20)
+    world.say("deactivate")
+    assert world.run(40) is State.INACTIVE
+    health = world.node.health
+    assert (health.reason, health.holds) == ("", 2)
+    assert health.hold_reasons == {"stale observation": 2}
+    assert " missed · 2 holds: 2 stale observation · " in status_line(world.node)
 
 
 def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
