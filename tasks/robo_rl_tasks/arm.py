@@ -215,7 +215,9 @@ class ArmTask:
         robot, finger = self.robot, self._finger.name
         qpos, columns = torch.tensor(robot.home_qpos, dtype=torch.float32), arm_indices(robot)
         if len(start) not in (0, len(columns)):
-            raise ConfigError("start_joint_pos", expected=f"{len(columns)} joints", found=len(start))
+            raise ConfigError(
+                "start_joint_pos", expected=f"{len(columns)} joints", found=len(start)
+            )
         if start:
             qpos[columns] = torch.tensor(start, dtype=torch.float32)
         if self._held is not None:
