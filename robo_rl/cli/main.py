@@ -7,6 +7,7 @@ entry points, and so are those of plugins.
 
 from __future__ import annotations
 
+import inspect
 import os
 import select
 import signal
@@ -181,10 +182,18 @@ def _app(verb: str | None) -> typer.Typer:
         code = load_verb(name) if name == verb else _nothing
         if isinstance(code, typer.Typer):
             helped: dict[str, Any] = {} if line is None else {"help": line}
+            _show_whole_lines(code)
             app.add_typer(code, name=name, **helped)
         else:
             app.command(name, help=line, short_help=line)(code)
     return app
+
+
+def _show_whole_lines(group: typer.Typer) -> None:
+    """Give each command of a group a help line that is wrapped and not cut."""
+    for each in group.registered_commands:
+        summary = (inspect.getdoc(each.callback) or "").partition("\n\n")[0]
+        each.short_help = each.short_help or " ".join(summary.split())
 
 
 def _plugin_verbs() -> list[str]:

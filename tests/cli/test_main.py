@@ -202,3 +202,9 @@ def test_our_own_mistakes_are_not_hidden(verb):
 def test_every_verb_has_a_command():
     for verb in cli.VERBS:
         assert callable(cli.load_verb(verb)) or isinstance(cli.load_verb(verb), typer.Typer), verb
+
+
+@pytest.mark.parametrize("group", ["data", "env"])
+def test_the_help_of_a_group_cuts_no_line(group: str, capsys: pytest.CaptureFixture[str]):
+    assert cli.main([group, "--help"]) == 0
+    assert "..." not in capsys.readouterr().out.replace("[ARGS]...", "")
