@@ -20,7 +20,7 @@ from robo_rl.bundle.manifest import (
     QueryLatency,
 )
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.export.build import BundleEvidence, build_bundle
+from robo_rl.export.build import BundleEvidence, ClosedLoopScore, build_bundle
 from robo_rl.export.onnx import contract_of, export_policy
 
 OBS = ObsSpec(
@@ -123,6 +123,7 @@ def run_build(
     successes: int = 187,
     *,
     policy_successes: int = 188,
+    loss: str = "",
     inpaint: bool = False,
     split: bool = False,
 ) -> Bundle:
@@ -135,7 +136,7 @@ def run_build(
             "data", {"seed": 0}, (GateRecord(name="bc", passed=False, waiver="a trial"),)
         ),
         obs=obs,
-        closed_loop=lambda session: (successes, 200),
+        closed_loop=lambda session: ClosedLoopScore(successes, 200, loss),
         policy_score=(policy_successes, 200),
         generator=torch.Generator().manual_seed(0),
         latency_calls=50,

@@ -198,6 +198,13 @@ class Bundle:
             )
 
 
+def bundles_below(path: Path) -> list[Path]:
+    """Return the bundles in the folder of a stage or a run, sorted; hidden ones do not count."""
+    found = (file for depth in ("*", "*/*") for file in path.glob(f"{depth}/{MANIFEST_FILE}"))
+    parts = ((file.parent, file.relative_to(path).parts) for file in found)
+    return sorted(place for place, names in parts if not any(n.startswith(".") for n in names))
+
+
 def _check_names(names: Mapping[str, Any], where: Path) -> None:
     for name in names:
         if name == MANIFEST_FILE or not _PLAIN_NAME.fullmatch(name):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from robo_rl.cli.output import format_table, write_json
+from robo_rl.cli.output import format_table, json_beside, write_json
 from robo_rl.core.errors import GateError
 
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name or file of a config.")]
@@ -38,8 +38,8 @@ def execute(
     try:
         result = run_until(experiment, overrides or [], out, until, done.update)
     except GateError:
-        write_json(json_file, done)
-        raise
+        with json_beside(json_file, done):
+            raise
     if result is None:
         return
     stages = [_row(stage) for stage in result["stages"]]

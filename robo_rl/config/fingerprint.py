@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from robo_rl.config.import_closure import import_closure
+from robo_rl.config.import_closure import import_closure, mentioned
 
 OURS = "robo_rl"
 WORLDS = "robo_rl.env"
@@ -33,7 +33,8 @@ class Fingerprint(NamedTuple):
     Args:
         sources: Further modules whose package source counts, or paths of single files, such as
             those of a text encoder.
-        versions: Distribution → version, of simulators and encoders.
+        versions: Distribution → version, of simulators and encoders; and place in the settings
+            → digest of a file that stands there.
     """
 
     sources: tuple[str, ...] = ()
@@ -88,6 +89,24 @@ def world_source_digest(modules: Iterable[str]) -> str:
             ``import_closure``, and so do the modules that all envs share, directly in
             ``robo_rl.env``.
     """
+    return _world_digest(frozenset(modules))
+
+
+def worlds_read_by(module: str) -> set[str]:
+    """Return the modules of ``robo_rl.env`` that the package of a plug-in's module mentions.
+
+    Args:
+        module: Module of a package, or the path of one file.
+    """
+    root = Path(module) if os.sep in module or module.endswith(".py") else _package(module)[1]
+    if root is None or not root.exists():
+        return set()
+    files = (root,) if root.is_file() else sorted(root.rglob("*.py"))
+    return {name for path in files for name in mentioned(path, WORLDS)}
+
+
+@cache
+def _world_digest(modules: frozenset[str]) -> str:
     root = Path(__file__).parents[1] / "env"
     shared = (f"{WORLDS}.{path.stem}" for path in root.glob("*.py") if path.stem != "__init__")
     return _digest(import_closure(WORLDS, root, (*shared, *modules)), root)

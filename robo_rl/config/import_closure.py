@@ -28,8 +28,26 @@ def import_closure(package: str, root: Path, modules: Iterable[str]) -> tuple[Pa
         for path in _files(package, root, ahead.pop()):
             if path not in found:
                 found.add(path)
-                ahead += _named(path, _dotted(package, root, path), package)
+                ahead += mentioned(path, package, _dotted(package, root, path))
     return tuple(sorted(found))
+
+
+@cache
+def mentioned(path: Path, package: str, module: str = "") -> tuple[str, ...]:
+    """Return the names within a package that a file mentions, as it is first read.
+
+    Args:
+        path: File of Python source; of a file that does not parse, all of its text counts.
+        package: Dotted name of the package.
+        module: Dotted name of the file's module, for relative imports.
+    """
+    mention = re.compile(re.escape(package) + r"(?:\.\w+)+")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        said = list(_mentions(ast.parse(text), module))
+    except (SyntaxError, ValueError):
+        said = [text]
+    return tuple(dict.fromkeys(name for each in said for name in mention.findall(each)))
 
 
 def _files(package: str, root: Path, module: str) -> Iterator[Path]:
@@ -58,19 +76,6 @@ def _dotted(package: str, root: Path, path: Path) -> str:
     return ".".join((package, *parts))
 
 
-@cache
-def _named(path: Path, module: str, package: str) -> tuple[str, ...]:
-    """Return the names within the package that a file mentions, as it is first read."""
-    mention = re.compile(re.escape(package) + r"(?:\.\w+)+")
-    return tuple(
-        dict.fromkeys(
-            name
-            for said in _mentions(ast.parse(path.read_text(encoding="utf-8")), module)
-            for name in mention.findall(said)
-        )
-    )
-
-
 def _mentions(tree: ast.AST, module: str) -> Iterator[str]:
     """Yield imported names and strings of a syntax tree, without docstrings and types' imports."""
     for node in ast.iter_child_nodes(tree):
@@ -82,8 +87,13 @@ def _mentions(tree: ast.AST, module: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        elif isinstance(node, ast.If) and _is_for_types(node.test):
             for other in node.orelse:
                 yield from _mentions(other, module)
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             yield from _mentions(node, module)
+
+
+def _is_for_types(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"

@@ -73,6 +73,14 @@ class BundleEvidence:
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
 
 
+class ClosedLoopScore(NamedTuple):
+    """Successes of a graph in the env, of ``episodes``, and another loss by which it fails."""
+
+    successes: int
+    episodes: int
+    loss: str = ""
+
+
 def build_bundle(
     policy: Any,
     path: str | os.PathLike[str],
@@ -80,7 +88,7 @@ def build_bundle(
     contract: Contract,
     evidence: BundleEvidence,
     obs: Mapping[str, Tensor],
-    closed_loop: Callable[[PolicySession], tuple[int, int]],
+    closed_loop: Callable[[PolicySession], ClosedLoopScore],
     policy_score: tuple[int, int],
     generator: torch.Generator,
     latency_calls: int = 1000,
@@ -95,8 +103,7 @@ def build_bundle(
         contract: See ``robo_rl.export.onnx.contract_of``.
         evidence: Results of the earlier stages.
         obs: Name → (N ≥ 1000, To, …), observations of the dataset.
-        closed_loop: Runs the graph in the env under the evaluation protocol and returns
-            (successes, episodes).
+        closed_loop: Runs the graph in the env under the evaluation protocol.
         policy_score: (successes, episodes) of the policy under the same protocol.
         generator: Draws the noise of the numeric comparison.
         latency_calls: Number of queries to time.
@@ -110,12 +117,13 @@ def build_bundle(
     files = _graphs(policy, inpaint=inpaint, split=split)
     session = PolicySession(files[MODEL_FILE], contract)
     parity = numeric_parity(policy, session, obs, generator)
-    closed = closed_loop_parity(*closed_loop(session), *policy_score)
+    score = closed_loop(session)
+    closed = closed_loop_parity(score.successes, score.episodes, *policy_score)
     own = session_latency(session, obs, calls=latency_calls)
     eager = policy_latency(policy, obs, calls=latency_calls)
     more = _further_graphs(policy, files, contract, obs, generator, latency_calls)
     proofs, graphs = {GRAPH: parity, **more.proofs}, {GRAPH: own, **more.latency}
-    gate = _judge(proofs, closed, graphs, contract)
+    gate = _judge(proofs, closed, score.loss, graphs, contract)
     manifest = Manifest(
         schema_version=_schema_version(contract, evidence, inpaint=inpaint, split=split),
         contract=contract,
@@ -194,12 +202,14 @@ def _graphs(policy: Any, *, inpaint: bool, split: bool) -> dict[str, bytes]:
 def _judge(
     proofs: Mapping[str, ActGap],
     closed: ClosedLoopParity,
+    loss: str,
     graphs: Mapping[str, QueryLatency],
     contract: Contract,
 ) -> GateRecord:
     failures = [failure for name, found in proofs.items() for failure in _apart(name, found)]
     doubt = closed_loop_shortfall(closed)
     failures += [doubt.text] if doubt else []
+    failures += [loss] if loss else []
     played_us = 1e6 * contract.execution_s
     failures += [
         f"latency of {name}: p99 {graph.p99_us:.0f} µs, longer than {contract.exec_horizon} control"

@@ -15,6 +15,7 @@ from robo_rl.config.fingerprint import (
     source_digest,
     versions_of,
     world_source_digest,
+    worlds_read_by,
 )
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.gym_envs.env import GymEnv, GymEnvConfig
@@ -129,3 +130,13 @@ def test_it_costs_the_library_no_import():
     words = "import sys, robo_rl.config.fingerprint; print({'torch', 'mujoco'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_what_a_plugin_reads_of_our_envs_is_found_in_its_package(site: Path):
+    write(site / "mine" / "__init__.py", "")
+    write(site / "mine" / "env.py", "def f():\n    from robo_rl.env.warp import backend\n")
+    write(site / "mine" / "below" / "old.py", "print 'robo_rl.env.latency_env'")
+    found = worlds_read_by("mine.env")
+    assert found == {"robo_rl.env.warp.backend", "robo_rl.env.latency_env"}
+    assert worlds_read_by(str(site / "mine" / "env.py")) == {"robo_rl.env.warp.backend"}
+    assert worlds_read_by("no_such_module") == set()

@@ -10,7 +10,7 @@ from robo_rl.core.errors import ConfigError, PluginError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.env.device_transfer import MovedEnv
-from robo_rl.env.mujoco.domain_randomization import RandomizeTerm
+from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
 from robo_rl.testing.env import random_act
 from robo_rl.train.datasets.episode_recorder import RecordedEnv
 

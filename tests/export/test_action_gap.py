@@ -81,7 +81,7 @@ def judged(found: ActGap) -> str:
         num_steps=1,
     )
     with pytest.raises(GateError) as caught:
-        _judge({"onnx": found}, fine, {}, contract)
+        _judge({"onnx": found}, fine, "", {}, contract)
     return str(caught.value)
 
 

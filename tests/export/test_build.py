@@ -99,8 +99,8 @@ def test_all_failed_proofs_are_named_and_nothing_is_written(
     monkeypatch.setattr(build, "session_latency", lambda *args, **kwargs: slow)
     few = {name: tensor[:10] for name, tensor in dataset_obs.items()}
     with pytest.raises(GateError) as caught:
-        run_build(policy, tmp_path / "bundle", contract, few, successes=100)
-    for part in ("10 observations", "success 50.0%", "p99 300000 µs"):
+        run_build(policy, tmp_path / "bundle", contract, few, successes=100, loss="return halved")
+    for part in ("10 observations", "success 50.0%", "return halved", "p99 300000 µs"):
         assert part in str(caught.value)
     assert not list(tmp_path.iterdir())
 

@@ -73,8 +73,8 @@ class GymEnv(PooledEnv[GymPool]):
     letters, digits, _ and - become _ (``agent/pos`` is ``agent_pos``). A Box of shape () has
     shape (1,). uint8 stays uint8, and every other dtype becomes float32. Actions are clipped to
     the action space. ``success`` or ``is_success`` of the info is a boolean, or exactly 0 or 1.
-    Seeds are as in ``PooledEnv``. They also seed ``random`` and ``numpy.random``, of which each env
-    has its own stream; see ``GlobalGenerators``.
+    Seeds are as in ``PooledEnv``. They also seed ``random`` and ``numpy.random``. Each env has its
+    own stream of both if it draws from them in its first episode; see ``GlobalGenerators``.
 
     A worker that dies or hangs is replaced, and its envs begin new episodes. Their step (in a
     rollout, the first) has ``valid`` False, ``truncated`` True, the previous observation as

@@ -26,6 +26,7 @@ _SIMULATORS = ("gymnasium", "mujoco")
 _MODELS = (".xml", ".mjcf", ".urdf")
 _HEX_DIGITS = 12
 _TIMEOUT_S = 300.0
+_MARK = "class module: "
 _ASK = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from robo_rl.env.gym_envs.fingerprint import print_class_module; "
@@ -63,7 +64,7 @@ def print_class_module(env_id: str, import_module: str) -> None:
         for module in filter(None, (import_module, env_id.rpartition(":")[0])):
             importlib.import_module(module)
         point: Any = gymnasium.spec(env_id.rpartition(":")[2]).entry_point
-    print(point.partition(":")[0] if isinstance(point, str) else point.__module__)
+    print(_MARK + (point.partition(":")[0] if isinstance(point, str) else point.__module__))
 
 
 @cache
@@ -84,7 +85,8 @@ def _class_module(env_id: str, import_module: str) -> str:
         problem = f"its modules are not imported after {_TIMEOUT_S:g} s"
         raise PluginError(problem, where=f"Gymnasium env '{env_id}'") from None
     # An id or a package that is missing is an error of the env, which tells what to do.
-    return "" if done.returncode else done.stdout.splitlines()[-1]
+    told = (line for line in done.stdout.splitlines() if line.startswith(_MARK))
+    return "" if done.returncode else next(told, "").removeprefix(_MARK)
 
 
 def _files(name: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -115,4 +117,5 @@ def _model_content(path: str) -> str:
 
 
 def _content(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:_HEX_DIGITS]
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:_HEX_DIGITS]

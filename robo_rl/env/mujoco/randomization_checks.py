@@ -1,7 +1,9 @@
-"""Checks that every draw of domain randomisation changes the model, and leaves it physical.
+"""Checks of domain randomisation: draws change the model, and stay within its fields' bounds.
 
-Interval arithmetic over the terms gives the lowest and the highest value that draws reach. A pair
-of limits is followed by its width, upper less lower limit.
+Masses, inertias, frictions, dampings, stiffnesses, armatures and limits have bounds here; other
+fields, such as gains and solver parameters, have none. Interval arithmetic over the terms gives the
+lowest and the highest value that draws reach. A pair of limits is followed by its width, upper less
+lower limit.
 
 Shapes: R rows of a field; bounds are (2, R, …), lowest and highest.
 """
@@ -49,6 +51,8 @@ def demand_valid(model: Any, targets: Sequence[Target]) -> None:
         _demand_change(term, old)
         new = _reached(term, old)
         _demand_physical(term, float(new.min()))
+        if term.field == "body_inertia" and term.mode != "scale":
+            _demand_inertia(term, new)
         bounds[term.field][:, rows] = new
         if term.field == "body_mass":
             bounds["body_inertia"][:, rows] *= (new / old)[..., None]
@@ -125,4 +129,18 @@ def _demand_physical(term: RandomizeTerm, lowest: float) -> None:
             expected=expected,
             found=f"{lowest:g} at worst",
             hint="narrow it, or take mode: scale" if term.mode == "add" else "take one above 0",
+        )
+
+
+def _demand_inertia(term: RandomizeTerm, bounds: Any) -> None:
+    """Check the triangle inequality A + B >= C of moments (2, R, 3) that are drawn one by one."""
+    low, high = np.sort(bounds[0], axis=-1), bounds[1].max(axis=-1)
+    if (low[:, 0] + low[:, 1] < high).any():
+        raise ConfigError(
+            f"range {list(term.range)} with mode: {term.mode} makes '{term.field}' of"
+            f" '{term.name}' that of no body",
+            where="randomize",
+            expected="two moments whose sum is at least the third one, at every draw",
+            found=f"{low[:, :2].sum(axis=-1).min():g} and {high.max():g} at worst",
+            hint="narrow it, or take mode: scale",
         )

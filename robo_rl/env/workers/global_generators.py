@@ -18,7 +18,8 @@ class GlobalGenerators:
     """The states of ``random`` and ``numpy.random`` for each of some envs in one process.
 
     Resets and steps of an env are observed until the end of its first whole episode. From then on,
-    a phase in which the env drew nothing runs without a switch.
+    a phase in which the env drew nothing runs without a switch. An env that draws for the first
+    time after that episode shares its stream with the others of its worker.
 
     Args:
         num_envs: Number of the envs; a single env needs no switch.

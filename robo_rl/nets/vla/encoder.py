@@ -25,6 +25,7 @@ from robo_rl.nets.vla.smolvla import SmolVlaPrefix
 from robo_rl.nets.vla.text_tower import check_vocabulary
 
 WHERE = "policy.encoder"
+VOCABULARY = f"{WHERE}.vlm.text_config.vocab_size"
 
 
 class VlaEncoder(ObsEncoder):
@@ -78,9 +79,7 @@ class VlaEncoder(ObsEncoder):
         if cfg.freeze_vlm:
             self.backbone.requires_grad_(False)
         text = self.backbone.config.text_config
-        check_vocabulary(
-            obs_spec.items[self.text], text.vocab_size, f"{WHERE}.vlm.text_config.vocab_size"
-        )
+        check_vocabulary(obs_spec.items[self.text], text.vocab_size, VOCABULARY)
         self.num_features: int = text.hidden_size
 
     @classmethod
@@ -106,6 +105,8 @@ class VlaEncoder(ObsEncoder):
                 expected="one item of unit 'token', such as instruction",
                 found=", ".join(texts) or f"none among {', '.join(obs_spec.items)}",
             )
+        if (known := cfg.vlm.get("text_config", {}).get("vocab_size")) is not None:
+            check_vocabulary(obs_spec.items[texts[0]], known, VOCABULARY)
         width = sum(obs_spec.items[name].size for name in obs_spec.vector_names)
         if not 0 < width <= cfg.max_state_dim:
             raise SpecError(

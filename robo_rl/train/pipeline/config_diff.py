@@ -64,12 +64,12 @@ def stage_changes(config: Path, experiment: Experiment, index: int) -> str | Non
     labels = list(experiment.stages)
     upto = labels[: index + 1]
     fields = fields_read(experiment, index) | {"device", "waive"}
-    later = set(labels) - set(upto)
+    settings = experiment.model_dump(mode="json")
+    before = set(upto) | set(_labels(config)[: index + 1])
 
     def counts(path: KeyPath) -> bool:
-        return path[1] not in later if path[0] == "stages" else path[0] in fields
+        return path[1] in before if path[0] == "stages" else path[0] in fields
 
-    settings = experiment.model_dump(mode="json")
     heeded = [label for label in upto if not experiment.stages[label].cls.stops]
     trained = changed_settings(
         config, settings, heeded=heeded, counts=lambda path: path[0] != "eval" and counts(path)
@@ -80,3 +80,12 @@ def stage_changes(config: Path, experiment: Experiment, index: int) -> str | Non
 def _is_waiver(difference: Difference) -> bool:
     """Return whether only one of both configs waives the stage."""
     return difference.path[0] == _WAIVERS and UNSET in (difference.one, difference.other)
+
+
+def _labels(config: Path) -> list[str | int]:
+    """Return the labels of the stages of a recorded run; empty if they cannot be read."""
+    try:
+        stages = compose(str(config)).values.get("stages")
+    except ConfigError:
+        return []
+    return list(stages) if isinstance(stages, dict) else []

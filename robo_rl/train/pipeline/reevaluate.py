@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.bundle import Bundle, bundles_below
 from robo_rl.bundle.manifest import MANIFEST_FILE
 from robo_rl.config.models import compose, validate
 from robo_rl.core.atomic_files import find_directory
-from robo_rl.core.errors import BundleError, CheckpointError
+from robo_rl.core.errors import BundleError, CheckpointError, RoboRlError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.parity import session_as_policy
 from robo_rl.policy.base import DenoisingPolicy
@@ -139,14 +139,15 @@ def _stage(path: Path) -> _Evaluable:
 
 
 def _candidates(path: Path) -> str:
-    """Return a hint that names the stages with a policy in a run, or the stage's bundle."""
-    reports = sorted(path.glob(f"*/{REPORT}"))
-    made = [each.parent for each in reports if "policy" in _artifacts(each.parent)]
-    depths = ("*", "*/*")  # of the stage's folder, and of the run's
-    made += [each.parent for depth in depths for each in path.glob(f"{depth}/{MANIFEST_FILE}")]
+    """Return a hint that names the stages with a policy in a run, and its bundles."""
+    made = [each.parent for each in sorted(path.glob(f"*/{REPORT}")) if _has_policy(each.parent)]
+    made += bundles_below(path)
     return f"evaluate {' or '.join(map(str, made))}" if made else ""
 
 
-def _artifacts(place: Path) -> Mapping[str, str]:
-    report = Report.read(place)
-    return {} if report is None else report.artifacts
+def _has_policy(place: Path) -> bool:
+    try:
+        report = Report.read(place)
+    except RoboRlError:  # a damaged one names itself when it is asked for
+        return False
+    return report is not None and "policy" in report.artifacts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -10,17 +9,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from robo_rl.config.models import ConfigTree, compose, to_yaml, validate
-from robo_rl.config.plugin_fault import fault_of
 from robo_rl.config.provenance import machine_info, versions
-from robo_rl.config.registry import plugin_packages
 from robo_rl.core.atomic_files import discard, make_directory, remove_temporary, write_file
 from robo_rl.core.device import find_device
-from robo_rl.core.errors import CheckpointError, ConfigError, GateError, RoboRlError
+from robo_rl.core.errors import CheckpointError, ConfigError, GateError
 from robo_rl.core.file_lock import lock_file
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.data.images.frame_cache import FOLDER as FRAMES
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
+from robo_rl.train.checkpoint.file_errors import told_file_errors
 from robo_rl.train.pipeline.config_diff import stage_changes
 from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
 from robo_rl.train.pipeline.preflight import check_inputs
@@ -49,9 +47,6 @@ from robo_rl.train.pipeline.stage import (
 from robo_rl.train.pipeline.stage_traits import check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
-
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
-_DENIED = (errno.EACCES, errno.EPERM)
 
 RUN, SECONDS, LOCK = "run.json", "seconds", ".lock"
 
@@ -108,14 +103,14 @@ def _lead(
 ) -> dict[str, Any]:
     done: Done = []
     places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
-    with _writing(directory):
+    with told_file_errors(directory):
         ahead = [label for label in labels if Report.read(places[label]) is None]
         for stage in (experiment.stages[label] for label in ahead):
             stage.cls.check_packages(stage.cfg)
         check_inputs({label: experiment.stages[label] for label in ahead}, experiment)
         emit_run_warnings(experiment, ahead)
         check_sight(experiment, {label: places[label] for label in ahead})
-    with _writing(directory), _alone(directory):
+    with told_file_errors(directory), _alone(directory):
         _begin(directory, experiment, labels)
         for index, label in enumerate(labels):
             _demand_gate(done)
@@ -134,35 +129,6 @@ def _upto(experiment: Experiment, until: str | None) -> list[str]:
         problem, hint = f"the experiment has no stage '{until}'", did_you_mean(until, labels)
         raise ConfigError(problem, where="--until", expected=", ".join(labels), hint=hint)
     return list(stages_until(experiment.stages, until))
-
-
-@contextmanager
-def _writing(directory: Path) -> Generator[None]:
-    """Convert unexplained errors of files to a one-line error; plug-ins explain their own."""
-    try:
-        yield
-    except OSError as error:
-        where, why = error.filename or directory, error.strerror or error
-        if error.errno not in _DISK and fault_of(error, plugin_packages()) is not None:
-            raise
-        if error.errno not in (*_DISK, *_DENIED):
-            hint = f"{_remedy(error, directory)}; --debug shows the traceback"
-            raise RoboRlError(f"cannot be used: {why}", where=where, hint=hint) from error
-        hint = "free space or check the permissions; the same command resumes"
-        raise CheckpointError(f"could not be written: {why}", where=where, hint=hint) from error
-
-
-def _remedy(error: OSError, directory: Path) -> str:
-    """Return what to do about an error of a file, for runs under ``directory``."""
-    if error.errno == errno.ENAMETOOLONG:
-        return "give the run a shorter name=…"
-    path = Path(error.filename or directory).absolute()
-    parts = (each for each in (path, *path.parents) if each.parent == directory.absolute())
-    if (stage := next(parts, None)) is None:
-        return "name another --out"
-    if error.errno == errno.ENOENT and stage.is_dir():
-        return f"put it back, or remove {stage} to run the stage again"
-    return "the same command resumes"
 
 
 @contextmanager

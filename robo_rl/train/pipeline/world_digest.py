@@ -2,7 +2,8 @@
 
 Parts are ``robot``, ``scene`` (including its robot), ``physics``, ``task settings``, ``env
 settings``, ``task source: PACKAGE``, ``env source: PACKAGE``, ``plugin version: DISTRIBUTION`` and
-``simulator version: DISTRIBUTION``. Versions are stored as text, all other parts as digests.
+``simulator version: DISTRIBUTION``. Versions are stored as text, all other parts as digests. A
+file that the settings of an env name is such a version, ``kwargs.NAME``, and a digest.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from robo_rl.config.fingerprint import (
     is_world,
     source_digest,
     world_source_digest,
+    worlds_read_by,
 )
 from robo_rl.config.models import digest
 from robo_rl.config.registry import entry_point
@@ -140,8 +142,11 @@ def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, s
         if each.kind != "robots":  # their descriptions are digested in full
             modules = [base.__module__ for base in getattr(each.cls, "__mro__", ())]
             modules += [] if point is None else [point.module]
-            counted = {*filter(is_plugin, modules), *further.sources}
+            plugins = set(filter(is_plugin, modules))
+            counted = {*plugins, *further.sources}
             ours |= set(filter(is_world, counted))
+            for module in {*plugins, *filter(is_plugin, further.sources)} - ours:
+                ours |= worlds_read_by(module)
             for name, source in map(source_digest, counted - ours):
                 yield f"{role} source: {name}", source
     if ours:

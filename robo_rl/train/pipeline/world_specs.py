@@ -26,7 +26,11 @@ _LONGEST = 100
 
 
 def check_policy_in_world(
-    where: Path, obs_spec: ObsSpec, act_spec: ActSpec, experiment: Experiment
+    where: Path,
+    obs_spec: ObsSpec,
+    act_spec: ActSpec,
+    experiment: Experiment,
+    hint: str = "leave out the settings that change its actions or observations",
 ) -> None:
     """Check that a policy's inputs and actions mean the same in an experiment's world.
 
@@ -35,12 +39,16 @@ def check_policy_in_world(
         obs_spec: What the policy reads.
         act_spec: Its actions.
         experiment: Experiment of the world.
+        hint: Hint of the error.
 
     Raises:
         DataError: The world has other actions, or lacks an observation or has it otherwise.
     """
     with closing(experiment.make_env(1)) as env:
-        check_same_specs(where, obs_spec, act_spec, env, obs_spec.items)
+        read = {name: spec for name, spec in env.obs_spec.items.items() if name in obs_spec.items}
+        ours: dict[str, TensorSpec] = {"act": env.act_spec, **read}
+    theirs = {"act": act_spec, **obs_spec.items}
+    demand_same_arrays(where, ours, theirs, "the changed world has", hint)
 
 
 def check_same_specs(

@@ -73,8 +73,9 @@ class EvaluateVariants(Stage):
         protocol = context.experiment.eval.model_copy(update={"episodes": episodes})
         worlds = self.other_worlds(self.cfg, context.experiment)
         for name, experiment in worlds.items():
-            where = context.directory / name
-            check_policy_in_world(where, policy.obs_spec, policy.act_spec, experiment)
+            hint = f"leave out of variant '{name}' what changes actions or observations"
+            where = context.artifact("policy")
+            check_policy_in_world(where, policy.obs_spec, policy.act_spec, experiment, hint)
         for name, experiment in worlds.items():
             found = replace(context, experiment=experiment).evaluate(policy, name, protocol)
             report.update_numbers(found.report_numbers(f"{name}/{{}}"))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.bundle import Bundle, bundles_below
 from robo_rl.bundle.manifest import MANIFEST_FILE
 from robo_rl.core.errors import BundleError
 from robo_rl.core.suggestions import nearest
@@ -27,21 +27,11 @@ def load_bundle(path: Path) -> Bundle:
     try:
         return Bundle.load(path)
     except BundleError as error:
-        hint = "" if (path / MANIFEST_FILE).exists() else _bundles_below(path) or _verb_like(path)
-        if not hint:
+        found = " or ".join(map(str, bundles_below(path)))
+        hint = f"name {found}" if found else _verb_like(path)
+        if (path / MANIFEST_FILE).exists() or not hint:
             raise
         raise BundleError("is no export bundle", where=path, hint=hint) from error
-
-
-def _bundles_below(path: Path) -> str:
-    """Return a hint that names the bundles of a stage or a run; empty if there is none."""
-    found = [
-        file.parent
-        for pattern in (f"*/{MANIFEST_FILE}", f"*/*/{MANIFEST_FILE}")
-        for file in sorted(path.glob(pattern))
-        if not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
-    return f"name {' or '.join(map(str, found))}" if found else ""
 
 
 def _verb_like(path: Path) -> str:

@@ -39,8 +39,8 @@ def offer_services(
         transport.create_service("~/stop", stopped)
         for what in ASKED:
             transport.create_service(f"~/{what}", partial(requests.submit_and_wait, what))
-    except ConfigError:
-        return "runs without services, which is no failure"
+    except ConfigError as error:
+        return f"runs without services, which is no failure: {error.problem}"
     if isinstance(transport, LifecycleTransport):
         transport.attach_lifecycle(requests.submit_and_wait, state)
     return f"services: {', '.join(f'~/{name}' for name in ('stop', *ASKED))}"

@@ -82,6 +82,16 @@ def test_limits_that_move_without_crossing_are_accepted():
     assert math.radians(-60) - 0.6 <= limits[:, 0].min()
 
 
+def test_inertias_of_no_body_are_refused():
+    """Of three moments the sum of two is at least the third one."""
+    with pytest.raises(
+        ConfigError, match=r"'body_inertia' of 'link' that of no body.*0\.002 and 10"
+    ):
+        draw(term("body_inertia", "link", (0.001, 10.0), "abs"))
+    moments = draw(term("body_inertia", "link", (0.01, 0.02), "abs"))["body_inertia"]
+    assert (2 * moments.amax(-1) <= moments.sum(-1)).all()
+
+
 @pytest.mark.parametrize(
     ("field", "name", "mode", "range"),
     [
@@ -130,10 +140,10 @@ def test_the_inertia_that_follows_a_mass_counts():
     """The smallest inertia is 1/3 · (0.1² + 0.2²) = 0.0167 kg m², a tenth of it 0.0017."""
     light, less = (
         term("body_mass", "link", (0.1, 1.0)),
-        term("body_inertia", "link", (-0.01, 0.0), "add"),
+        term("body_inertia", "link", (-0.003, 0.0), "add"),
     )
     draw(less)
-    with pytest.raises(ConfigError, match=r"'body_inertia'.*found -0\.0083"):
+    with pytest.raises(ConfigError, match=r"'body_inertia'.*found -0\.0013"):
         draw(light, less)
 
 

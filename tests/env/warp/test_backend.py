@@ -13,7 +13,7 @@ pytest.importorskip("mujoco_warp", reason="the extra 'warp' is not installed")
 
 from robo_rl.config import registry
 from robo_rl.core.errors import CheckpointError, ConfigError, DeviceError, RoboRlError
-from robo_rl.env.mujoco.domain_randomization import RandomizeTerm
+from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
 from robo_rl.env.warp.backend import MujocoWarp
 from robo_rl.testing.env import check_backend, check_branchable, check_vec_env, random_act
 

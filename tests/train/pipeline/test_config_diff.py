@@ -57,5 +57,8 @@ def test_only_what_a_stage_depends_on_is_a_reason(tmp_path: Path):
     steps = f"stages.bc.steps: {stages['bc']['steps'] - 1} → {stages['bc']['steps']}"
     assert stage_changes(path, now, labels.index("bc")) == steps
     assert "stages.online.updates" in str(stage_changes(path, now, labels.index("online")))
+    fewer = {name: body for name, body in stages.items() if name in ("collect", "bc")}
+    short = validate({**EXPERIMENT, "stages": fewer, "waive": {}}, Experiment)
+    assert stage_changes(path, short, 1) == steps
     other = validate({**EXPERIMENT, "eval": protocol}, Experiment)
     assert str(stage_changes(path, other, labels.index("bc"))).startswith("eval.episodes: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 from small_runs import EXPERIMENT
 
-from robo_rl.config.models import ConfigTree
+from robo_rl.config.models import ConfigTree, validate
 from robo_rl.core.errors import BundleError, ConfigError, DataError
+from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline import reevaluate
+from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
 from robo_rl.train.pipeline.reevaluate import evaluate_path
 from robo_rl.train.pipeline.run import run_experiment
+from robo_rl.train.pipeline.world_specs import check_policy_in_world
 
 EXPERT = {"name": "gaussian", "horizon": 1, "exec_horizon": 1, "net": {"name": "mlp", "width": 8}}
 
@@ -80,7 +84,7 @@ def test_that_the_world_is_another_by_now_is_said(expert: Path, capsys):
     [({"actions": "pose"}, "act"), ({"robot": "so101"}, "act, joint_pos")],
 )
 def test_a_world_with_other_actions_is_refused(expert: Path, changes: dict[str, Any], said: str):
-    with pytest.raises(DataError, match=f"00-expert: holds other arrays than the env has: {said}"):
+    with pytest.raises(DataError, match=f"00-expert: holds other arrays.*world has: {said}"):
         evaluate_path(expert, episodes=1, world_changes={"task": changes})
 
 
@@ -88,3 +92,10 @@ def test_a_world_with_other_actions_is_refused(expert: Path, changes: dict[str, 
 def test_a_protocol_that_is_none_is_refused(expert: Path, wrong: dict[str, Any]):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         evaluate_path(expert, **wrong)
+
+
+def test_a_world_without_what_the_policy_reads_is_refused(expert: Path):
+    obs = ObsSpec(items={"nowhere": TensorSpec(shape=(2,))})
+    wanted = validate(EXPERIMENT, Experiment, HAS_RUN)
+    with closing(wanted.make_env(1)) as env, pytest.raises(DataError, match="nowhere is not there"):
+        check_policy_in_world(expert, obs, env.act_spec, wanted)

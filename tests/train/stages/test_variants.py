@@ -67,5 +67,5 @@ def test_a_variant_with_other_actions_is_refused(tmp_path: Path):
     wanted, made = experiment(odd={"task": {"actions": "pose"}}), tmp_path / "00-scratch"
     report = InitPolicy(wanted.stages["scratch"].cfg).run(Context(wanted, made, []))
     context = Context(wanted, tmp_path / "01-variants", [(made, report)])
-    with pytest.raises(DataError, match=r"odd: holds other arrays than the env has: act"):
+    with pytest.raises(DataError, match=r"than the changed world has: act;.*variant 'odd'"):
         EvaluateVariants(wanted.stages["variants"].cfg).run(context)
