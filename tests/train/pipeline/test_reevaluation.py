@@ -183,7 +183,7 @@ def test_a_gate_that_cannot_tell_says_how_many_episodes_would(
     kept.write(directory / "02-online")
     ended = runner.run("run", config, "--out", tmp_path / "runs")
     assert ended.status == 2
-    assert "stage 'online' cannot tell 'no worse than before': cannot tell: " in ended.output
+    assert "stage 'online' cannot tell 'no worse than before': difference " in ended.output
     assert (
         f"eval.episodes={kept.gate.episodes_needed} evaluates again and trains nothing"
         in ended.output
