@@ -42,7 +42,8 @@ class InputChecks:
         Raises:
             SpecError: An observation does not fit the contract.
         """
-        (rows,) = next(iter(obs.values())).shape[:1] or (0,) if obs else (0,)
+        first = next(iter(obs.values()), None)
+        rows = 0 if first is None or not first.ndim else first.shape[0]
         fits = obs.keys() == self.items.keys() and all(
             obs[name].shape == (rows, *shape) and obs[name].dtype == dtype
             for name, (shape, dtype) in self.items.items()

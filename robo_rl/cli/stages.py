@@ -56,7 +56,7 @@ def run_until(
     overrides: list[str],
     out: Path,
     until: str | None = None,
-    told: Callable[[dict[str, Any]], None] = lambda summary: None,
+    on_stage_end: Callable[[dict[str, Any]], None] = lambda summary: None,
 ) -> dict[str, Any] | None:
     """Run an experiment in its configured number of processes.
 
@@ -65,7 +65,7 @@ def run_until(
         overrides: ``key=value``.
         out: Directory of the runs.
         until: Last stage to run; None for all.
-        told: Called after each stage, see ``run_experiment``.
+        on_stage_end: Called after each stage, see ``run_experiment``.
 
     Returns:
         The result; None in a process other than the first.
@@ -80,7 +80,9 @@ def run_until(
     if number > 1:
         last = [] if until is None else ["--until", until]
         run_processes(number, ["run", experiment, *overrides, "--out", str(out), *last])
-    return run_experiment(experiment, overrides, out, until=until, told=told) or None
+    return (
+        run_experiment(experiment, overrides, out, until=until, on_stage_end=on_stage_end) or None
+    )
 
 
 def format_rate(measured: Mapping[str, Any] | None) -> str:

@@ -81,35 +81,32 @@ def is_world(module: str) -> bool:
     return f"{module}.".startswith(f"{WORLDS}.")
 
 
-def world_source_digest(modules: Iterable[str]) -> str:
-    """Return the digest of the library's sources that envs depend on.
+@cache
+def world_source_digest(modules: frozenset[str]) -> str:
+    """Return the digest of the library's sources that envs depend on, as they are first read.
 
     Args:
         modules: Modules within ``robo_rl.env``. These count with what they depend on there, see
             ``import_closure``, and so do the modules that all envs share, directly in
             ``robo_rl.env``.
     """
-    return _world_digest(frozenset(modules))
+    root = Path(__file__).parents[1] / "env"
+    shared = (f"{WORLDS}.{path.stem}" for path in root.glob("*.py") if path.stem != "__init__")
+    return _digest(import_closure(WORLDS, root, (*shared, *modules)), root)
 
 
 def worlds_read_by(module: str) -> set[str]:
     """Return the modules of ``robo_rl.env`` that the package of a plug-in's module mentions.
 
     Args:
-        module: Module of a package, or the path of one file.
+        module: Module of a package, or the path of one file, of Python or not.
     """
-    root = Path(module) if os.sep in module or module.endswith(".py") else _package(module)[1]
-    if root is None or not root.exists():
+    is_path = os.sep in module or module.endswith(".py")
+    root = Path(module) if is_path else _package(module)[1]
+    if root is None or not root.exists() or (is_path and root.suffix != ".py"):
         return set()
     files = (root,) if root.is_file() else sorted(root.rglob("*.py"))
     return {name for path in files for name in mentioned(path, WORLDS)}
-
-
-@cache
-def _world_digest(modules: frozenset[str]) -> str:
-    root = Path(__file__).parents[1] / "env"
-    shared = (f"{WORLDS}.{path.stem}" for path in root.glob("*.py") if path.stem != "__init__")
-    return _digest(import_closure(WORLDS, root, (*shared, *modules)), root)
 
 
 def source_digest(module: str) -> tuple[str, str]:

@@ -88,8 +88,7 @@ def _mentions(tree: ast.AST, module: str) -> Iterator[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.If) and _is_for_types(node.test):
-            for other in node.orelse:
-                yield from _mentions(other, module)
+            yield from _mentions(ast.Module(node.orelse, []), module)
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             yield from _mentions(node, module)
 

@@ -57,7 +57,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     made: list[tuple[object, ...]] = []
 
     def run_experiment(
-        name: str, overrides: list[str], out: Path, *, until: str | None = None, told: object
+        name: str,
+        overrides: list[str],
+        out: Path,
+        *,
+        until: str | None = None,
+        on_stage_end: object,
     ):
         made.append((name, overrides, out, until))
         return RESULT

@@ -16,10 +16,12 @@ FILES = {
     "__init__.py": "",
     "start.py": '"""Not pack.unread."""\nfrom pack.first import f\nRUN = "import pack.run as r"\n',
     "first.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pack.unread\n"
+    "else:\n    import pack.after\n"
     "if not TYPE_CHECKING:\n    import pack.beside\n"
     'def f():\n    """Nor pack.unread."""\n    from .deep import thing\n',
     "run.py": "import pack.whole\n",
     "unread.py": "",
+    "after.py": "",
     "deep/__init__.py": "",
     "deep/thing.py": "from ..beside import g",
     "deep/other.py": "",

@@ -16,7 +16,7 @@ _DENIED = (errno.EACCES, errno.EPERM)
 
 
 @contextmanager
-def told_file_errors(directory: Path) -> Generator[None]:
+def explain_file_errors(directory: Path) -> Generator[None]:
     """Convert unexplained errors of files to a one-line error; plug-ins explain their own."""
     try:
         yield

@@ -68,7 +68,9 @@ def stage_changes(config: Path, experiment: Experiment, index: int) -> str | Non
     before = set(upto) | set(_labels(config)[: index + 1])
 
     def counts(path: KeyPath) -> bool:
-        return path[1] in before if path[0] == "stages" else path[0] in fields
+        if path[0] == "stages":
+            return len(path) == 1 or path[1] in before
+        return path[0] in fields
 
     heeded = [label for label in upto if not experiment.stages[label].cls.stops]
     trained = changed_settings(

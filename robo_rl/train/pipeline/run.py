@@ -18,7 +18,7 @@ from robo_rl.core.suggestions import did_you_mean
 from robo_rl.data.images.frame_cache import FOLDER as FRAMES
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
-from robo_rl.train.checkpoint.file_errors import told_file_errors
+from robo_rl.train.checkpoint.file_errors import explain_file_errors
 from robo_rl.train.pipeline.config_diff import stage_changes
 from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
 from robo_rl.train.pipeline.preflight import check_inputs
@@ -59,7 +59,7 @@ def run_experiment(
     out: Path,
     *,
     until: str | None = None,
-    told: Callable[[dict[str, Any]], None] = lambda summary: None,
+    on_stage_end: Callable[[dict[str, Any]], None] = lambda summary: None,
 ) -> dict[str, Any]:
     """Run the unfinished stages of an experiment.
 
@@ -68,7 +68,7 @@ def run_experiment(
         overrides: ``key=value``, applied to a name or file.
         out: Directory of the runs; this one is ``out/<name>``.
         until: Last stage to run; None for all.
-        told: Called after each stage with what is returned at the end.
+        on_stage_end: Called after each stage with what is returned at the end.
 
     Returns:
         Name, directory, minutes over all sessions, and each stage's report as a mapping; empty
@@ -92,32 +92,32 @@ def run_experiment(
         if ranks.rank:
             assist(checked, [directory / stage_folder(i, name) for i, name in enumerate(labels)])
             return {}
-        return _lead(checked, directory, labels, told)
+        return _lead(checked, directory, labels, on_stage_end)
 
 
 def _lead(
     experiment: Experiment,
     directory: Path,
     labels: list[str],
-    told: Callable[[dict[str, Any]], None],
+    on_stage_end: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     done: Done = []
     places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
-    with told_file_errors(directory):
+    with explain_file_errors(directory):
         ahead = [label for label in labels if Report.read(places[label]) is None]
         for stage in (experiment.stages[label] for label in ahead):
             stage.cls.check_packages(stage.cfg)
         check_inputs({label: experiment.stages[label] for label in ahead}, experiment)
         emit_run_warnings(experiment, ahead)
         check_sight(experiment, {label: places[label] for label in ahead})
-    with told_file_errors(directory), _alone(directory):
+    with explain_file_errors(directory), _alone(directory):
         _begin(directory, experiment, labels)
         for index, label in enumerate(labels):
             _demand_gate(done)
             place = places[label]
             done.append((place, _run_stage(experiment, index, place, done)))
             summary = _summary(experiment, directory, done)
-            told(summary)
+            on_stage_end(summary)
             write_report(directory, summary)
     _demand_gate(done)
     return _summary(experiment, directory, done)

@@ -150,7 +150,7 @@ def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, s
             for name, source in map(source_digest, counted - ours):
                 yield f"{role} source: {name}", source
     if ours:
-        yield f"{role} source: {WORLDS}", world_source_digest(ours)
+        yield f"{role} source: {WORLDS}", world_source_digest(frozenset(ours))
 
 
 def _fingerprint(component: Component[Any]) -> Fingerprint:

@@ -60,5 +60,8 @@ def test_only_what_a_stage_depends_on_is_a_reason(tmp_path: Path):
     fewer = {name: body for name, body in stages.items() if name in ("collect", "bc")}
     short = validate({**EXPERIMENT, "stages": fewer, "waive": {}}, Experiment)
     assert stage_changes(path, short, 1) == steps
+    bare = written(tmp_path, name="a", stages=None)
+    assert "stages" in str(stage_changes(bare, now, 0))
+    path = written(tmp_path, **then.model_dump(mode="json"))
     other = validate({**EXPERIMENT, "eval": protocol}, Experiment)
     assert str(stage_changes(path, other, labels.index("bc"))).startswith("eval.episodes: ")
