@@ -27,6 +27,7 @@ from gpu_throughput import make_env  # noqa: E402
 from robo_rl.config.component import component  # noqa: E402
 from robo_rl.data.normalize import Normalizer  # noqa: E402
 from robo_rl.env.chunk_env import ChunkEnv  # noqa: E402
+from robo_rl.env.mujoco.open_loop import control_sequence  # noqa: E402
 from robo_rl.train.rl.collector import Collector  # noqa: E402
 
 CHUNK, DECISIONS, AGES = 8, 10, 6
@@ -63,14 +64,14 @@ def measured(num_envs: int, device: torch.device, repeats: int) -> dict[str, flo
         collector.collect(policy, 1)
     decision = milliseconds(lambda: collector.collect(policy, DECISIONS), device, repeats)
     still = torch.zeros(num_envs, CHUNK, env.act_spec.size, device=device)
-    ctrl = env._controls(env._clip(still))
+    ctrl = control_sequence(env.task, env.view, env._clip(still))
 
     def sample() -> object:
         with torch.no_grad():
             return policy.sample(collector.obs, collector.generator)
 
     def physics() -> object:
-        return env._backend.step(ctrl, env._substeps)
+        return env._backend.step(ctrl, env._clock.substeps)
 
     times = {"physics_ms": physics, "sample_ms": sample}
     found = {name: milliseconds(run, device, repeats * DECISIONS) for name, run in times.items()}

@@ -37,8 +37,8 @@ def run(
 
 def _examine(experiment: Experiment) -> None:
     """Check the files of the stages, and print warnings of weak gates and slow settings."""
-    from robo_rl.train.pipeline.preflight import check_inputs
-    from robo_rl.train.pipeline.run_warnings import emit_run_warnings
+    from robo_rl.train.pipeline.preflight.inputs import check_inputs
+    from robo_rl.train.pipeline.preflight.run_warnings import emit_run_warnings
 
     check_inputs(experiment.stages, experiment)
     emit_run_warnings(experiment, experiment.stages)

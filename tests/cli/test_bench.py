@@ -16,7 +16,7 @@ from robo_rl.bench.suite.suite import CellKey, cell_keys
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.cli.main import main
 from robo_rl.core.errors import ConfigError
-from robo_rl.train.pipeline.run import stage_folder
+from robo_rl.train.pipeline.run_directory import stage_folder
 from robo_rl.train.stages.online_rl import OnlineRl
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")

@@ -17,7 +17,7 @@ from robo_rl.bench.suite.plan import Cell
 from robo_rl.core.errors import DataError, first_problem
 from robo_rl.train.checkpoint.metrics_log import read_metrics
 from robo_rl.train.pipeline.processes.sessions import read_sessions
-from robo_rl.train.pipeline.run import RUN, stage_folder
+from robo_rl.train.pipeline.run_directory import RUN, stage_folder
 from robo_rl.train.pipeline.stage import Report
 
 

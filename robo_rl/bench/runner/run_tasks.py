@@ -13,7 +13,7 @@ from robo_rl.bench.runner.shared_stages import SharedStages, copy_shared_stages,
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.run import is_finished
+from robo_rl.train.pipeline.run_directory import is_finished
 
 SHARED = "shared"
 

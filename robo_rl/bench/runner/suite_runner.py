@@ -32,8 +32,8 @@ from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.config.provenance import machine_info, versions
 from robo_rl.core.errors import ConfigError
 from robo_rl.env.gym_envs.env import usable_cpus
-from robo_rl.train.pipeline.preflight import check_inputs
-from robo_rl.train.pipeline.run_warnings import emit_precision_warnings
+from robo_rl.train.pipeline.preflight.inputs import check_inputs
+from robo_rl.train.pipeline.preflight.run_warnings import emit_precision_warnings
 
 
 class CellState(StrEnum):

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from robo_rl.api.cameras import CameraSettings, with_images
 from robo_rl.api.env import (
-    REW_PART,
     Backend,
     FixedMemoryBackend,
     SimView,
@@ -25,20 +24,23 @@ from robo_rl.api.env import (
 from robo_rl.api.renderer import Pending
 from robo_rl.api.task import Task, TaskGroup
 from robo_rl.config.component import Component, component
-from robo_rl.core.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
+from robo_rl.core.errors import CheckpointError, PluginError, RoboRlError, SpecError
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
-from robo_rl.env.instructions import Instructions, task_metric
+from robo_rl.env.instructions import Instructions
 from robo_rl.env.mujoco.domain_randomization import Randomizer
+from robo_rl.env.mujoco.episode_clock import EpisodeClock
 from robo_rl.env.mujoco.mocap import mocap_poses
+from robo_rl.env.mujoco.open_loop import control_steps
 from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
 from robo_rl.env.mujoco.start_ctrl import start_ctrl
+from robo_rl.env.mujoco.step_evaluator import StepEvaluator
 from robo_rl.env.mujoco.step_health import StepHealth, demand_finite_start
 from robo_rl.env.mujoco.task_check.check import check_on_backend
 from robo_rl.env.rendering.camera_set import CameraSet
 from robo_rl.env.rendering.frames import with_frames
 from robo_rl.env.threads import on_one_thread
-from robo_rl.env.transitions import with_new_episodes, without_invalid
+from robo_rl.env.transitions import with_new_episodes
 from robo_rl.language.base import TextEncoder
 
 Obs = dict[str, Tensor]
@@ -101,23 +103,22 @@ class SimEnv:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
         self._backend: Backend = cfg.backend.build()
         scene, self._model = check_on_backend(self._backend, task)
-        self._words = self._instructions()
-        told = self._words.add_item(task.obs_spec) if self._words else task.obs_spec
+        words = self._instructions()
+        told = words.add_item(task.obs_spec) if words else task.obs_spec
         self.obs_spec = with_images(told, cfg.cameras)
         demand_arrays(self.obs_spec, type(task).__name__)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
-        self.max_episode_steps = round(task.episode_s / task.dt_s)
-        self._timestep_s: float = scene.option.timestep
-        self._substeps = _substeps(task.dt_s, self._timestep_s)
+        device = self.device = self._backend.device
+        self._clock = EpisodeClock(task, scene.option.timestep, num_envs, device)
+        self.max_episode_steps = self._clock.max_steps
+        self._evaluator = StepEvaluator(task, self._clock, words)
         self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
         if isinstance(self._backend, FixedMemoryBackend):
             _fit(self._backend, task, scene, self._model)
         self._backend.load(scene, num_envs)
-        self.device = self._backend.device
         self._cameras = self._camera_set(scene) if cfg.cameras else None
         self._limits = _limits(task.act_spec, self.device)
         self._generator = torch.Generator().manual_seed(derive("env", 0))
-        self._elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
         self._goal: Obs = {}
         self._obs: Obs = {}
 
@@ -213,7 +214,7 @@ class SimEnv:
         with StepHealth(self.task) as health:  # reads at its end, when a GPU has all steps
             for view, act_t in self._advance(act):
                 qpos += [view.qpos.clone()] if self._cameras else []
-                steps.append(self._evaluate_step(view, act_t, live, obs, health))
+                steps.append(self._evaluator.evaluate(view, act_t, live, obs, health))
                 live = live & ~(steps[-1].terminated | steps[-1].truncated)
                 ended.append(~live)
                 obs = steps[-1].next_obs
@@ -235,7 +236,7 @@ class SimEnv:
         """
         return {
             "backend": self._restorable().snapshot(),
-            "elapsed": self._elapsed.clone(),
+            "elapsed": self._clock.elapsed.clone(),
             "goal": {name: value.clone() for name, value in self._goal.items()},
             "generator": self._generator.get_state(),
             **({"looks": self._cameras.looks.snapshot()} if self._cameras else {}),
@@ -253,13 +254,13 @@ class SimEnv:
         if self._cameras:
             self._cameras.looks.check(snapshot.get("looks", {}))
         self._restorable().restore(snapshot["backend"])
-        self._elapsed = snapshot["elapsed"].to(self.device, copy=True)
+        self._clock.elapsed = snapshot["elapsed"].to(self.device, copy=True)
         goal = snapshot["goal"].items()
         self._goal = {name: value.to(self.device, copy=True) for name, value in goal}
         self._generator.set_state(snapshot["generator"])
         if self._cameras:
             self._cameras.looks.restore(snapshot.get("looks", {}), self._goal)
-        self._obs = self._observe(self.view) | self._draw(self.view)()
+        self._obs = self._evaluator.observe(self.view) | self._draw(self.view)()
         return self._obs
 
     def close(self) -> None:
@@ -277,51 +278,9 @@ class SimEnv:
         return act.to(self.device).clamp(*self._limits)
 
     def _advance(self, act: Tensor) -> Iterator[tuple[SimView, Tensor]]:
-        """Yield (view, act (B, A)) after each control step; one backend call where possible."""
-        if not self.task.open_loop:
-            for act_t in act.unbind(1):
-                ctrl = self.task.control(self.view, act_t).unsqueeze(1)
-                yield self._backend.step(ctrl, self._substeps)[0], act_t
-            return
-        views = self._backend.step(self._controls(act), self._substeps)
-        yield from zip(views, act.unbind(1), strict=True)
-
-    def _controls(self, act: Tensor) -> Tensor:
-        """Return the controls (B, T, nu) of act (B, T, A), each computed from the previous one."""
-        view, controls = self.view, list[Tensor]()
-        for act_t in act.unbind(1):
-            controls.append(self.task.control(view, act_t))
-            view = replace(view, ctrl=controls[-1])
-        return torch.stack(controls, dim=1)
-
-    def _evaluate_step(
-        self, view: SimView, act: Tensor, live: Tensor, before: Obs, health: StepHealth
-    ) -> Step:
-        """Return the transition from before to view, without images, before any reset.
-
-        It reads no number, so that a GPU has the whole sequence before the host waits for it.
-        """
-        view = replace(view, goal=self._goal)
-        self._elapsed += 1
-        good = self._is_valid(view)
-        rew, parts = self.task.reward(view, act)
-        terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
-        metrics = {f"{REW_PART}{name}": _kept(value) for name, value in parts.items()}
-        metrics |= {name: _kept(count) for name, count in view.counters.items()}
-        metrics |= task_metric(self.task, view.goal)
-        metrics["success"] = _kept(self.task.success(view))
-        metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
-        obs, rew = self._observe(view), _kept(rew)
-        good = good & health.judge(rew, obs, live & good)
-        over = at_limit & ~terminated
-        step = Step(obs, obs, rew, terminated, over, live & good, metrics)
-        return without_invalid(step, live & ~good, before)
-
-    def _is_valid(self, view: SimView) -> Tensor:
-        """Return (B,), False where a world is non-finite or its clock stopped."""
-        due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
-        total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1) + view.sensordata.sum(1)
-        return (view.time_s > due_s) & torch.isfinite(total)
+        substeps = self._clock.substeps
+        steps = control_steps(self.task, self._backend, lambda: self.view, act, substeps)
+        return ((replace(view, goal=self._goal), act_t) for view, act_t in steps)
 
     def _restart_all(self, copies: int = 1) -> Obs:
         self._goal = {}
@@ -346,7 +305,7 @@ class SimEnv:
         mocap = mocap_poses(self._model, start.goal, len(ids), fields)
         ctrl = start_ctrl(self.task, start)
         self._backend.write(ids, start.qpos, start.qvel, fields, **mocap, **ctrl)
-        self._elapsed[ids] = 0
+        self._clock.start(ids)
         whole = len(ids) == self.num_envs
         if whole:
             goal = start.goal.items()
@@ -358,7 +317,7 @@ class SimEnv:
             self._cameras.looks.restart(ids, start.goal, fields or {}, self._generator, copies)
         view = self.view if whole else self.view.rows(ids)
         pictures = self._draw(view, None if whole else ids)  # runs concurrently
-        obs = self._observe(view)
+        obs = self._evaluator.observe(view)
         demand_finite_start(self.task, obs, ids)
         return obs | pictures()
 
@@ -374,10 +333,6 @@ class SimEnv:
             self._backend.close()
             raise
 
-    def _observe(self, view: SimView) -> Obs:
-        told = self._words.observe(view.goal) if self._words else {}
-        return {name: _kept(value) for name, value in self.task.observe(view).items()} | told
-
     def _instructions(self) -> Instructions | None:
         encoder = self.cfg.text_encoder
         return Instructions(encoder, self.task, self._backend.device) if encoder else None
@@ -391,22 +346,6 @@ class SimEnv:
 def _fit(backend: FixedMemoryBackend, task: Task, scene: Any, model: Any) -> None:
     starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
     backend.fit(scene, starts.qpos, starts.qvel, **mocap_poses(model, starts.goal, _PROBES))
-
-
-def _kept(value: Tensor) -> Tensor:
-    """Return a float32 copy; views and goals are in memory that is reused."""
-    return value.to(torch.float32, copy=True)
-
-
-def _substeps(dt_s: float, timestep_s: float) -> int:
-    substeps = round(dt_s / timestep_s)
-    if substeps < 1 or abs(substeps * timestep_s - dt_s) > 1e-6 * dt_s:
-        raise ConfigError(
-            "control period is not a multiple of the physics step",
-            expected=f"a multiple of {timestep_s} s",
-            found=f"{dt_s} s",
-        )
-    return substeps
 
 
 def _limits(spec: ActSpec, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from robo_rl.config.models import ConfigTree, compose, to_yaml, validate
-from robo_rl.config.provenance import machine_info, versions
-from robo_rl.core.atomic_files import discard, make_directory, remove_temporary, write_file
+from robo_rl.config.models import ConfigTree, compose, validate
+from robo_rl.core.atomic_files import remove_temporary, write_file
 from robo_rl.core.device import find_device
-from robo_rl.core.errors import CheckpointError, ConfigError, GateError
-from robo_rl.core.file_lock import lock_file
+from robo_rl.core.errors import ConfigError, GateError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.data.images.frame_cache import FOLDER as FRAMES
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
 from robo_rl.train.checkpoint.file_errors import explain_file_errors
-from robo_rl.train.pipeline.config_diff import stage_changes
 from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
-from robo_rl.train.pipeline.preflight import check_inputs
+from robo_rl.train.pipeline.preflight.inputs import check_inputs
+from robo_rl.train.pipeline.preflight.run_warnings import emit_run_warnings
+from robo_rl.train.pipeline.preflight.sight import check_sight
 from robo_rl.train.pipeline.processes.multi_process import assist, lead, skip
-from robo_rl.train.pipeline.processes.sessions import FILE as STARTS
 from robo_rl.train.pipeline.processes.sessions import record_session
 from robo_rl.train.pipeline.reevaluation import (
-    FILE,
     MARK,
     StageMark,
     only_eval_changed,
-    read_mark,
     reevaluate_stage,
     write_mark,
 )
-from robo_rl.train.pipeline.run_warnings import emit_run_warnings
-from robo_rl.train.pipeline.sight_preflight import check_sight
+from robo_rl.train.pipeline.run_directory import (
+    SECONDS,
+    lock_run,
+    other_config_error,
+    other_world_error,
+    record_run,
+    stage_folder,
+)
 from robo_rl.train.pipeline.stage import (
-    REPORT,
     Context,
     Report,
     Stage,
@@ -47,8 +46,6 @@ from robo_rl.train.pipeline.stage import (
 from robo_rl.train.pipeline.stage_traits import check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
-
-RUN, SECONDS, LOCK = "run.json", "seconds", ".lock"
 
 Done = list[tuple[Path, Report]]
 
@@ -110,8 +107,8 @@ def _lead(
         check_inputs({label: experiment.stages[label] for label in ahead}, experiment)
         emit_run_warnings(experiment, ahead)
         check_sight(experiment, {label: places[label] for label in ahead})
-    with explain_file_errors(directory), _alone(directory):
-        _begin(directory, experiment, labels)
+    with explain_file_errors(directory), lock_run(directory):
+        record_run(directory, experiment, labels)
         for index, label in enumerate(labels):
             _demand_gate(done)
             place = places[label]
@@ -129,104 +126,6 @@ def _upto(experiment: Experiment, until: str | None) -> list[str]:
         problem, hint = f"the experiment has no stage '{until}'", did_you_mean(until, labels)
         raise ConfigError(problem, where="--until", expected=", ".join(labels), hint=hint)
     return list(stages_until(experiment.stages, until))
-
-
-@contextmanager
-def _alone(directory: Path) -> Generator[None]:
-    """Lock a run, so that no other process writes to it."""
-    make_directory(directory)
-    try:
-        lock = lock_file(directory / LOCK)
-    except BlockingIOError:
-        raise CheckpointError(
-            "another process is at this run",
-            where=directory,
-            hint="wait for it, or give this run another name=…",
-        ) from None
-    with lock:
-        yield
-
-
-def stage_folder(index: int, label: str) -> str:
-    """Return the folder name of a stage within its run."""
-    return f"{index:02d}-{label}"
-
-
-def is_finished(directory: Path, experiment: Experiment, labels: Sequence[str] = ()) -> bool:
-    """Return whether the first stages of a run, or all, were made under these settings.
-
-    Args:
-        directory: Directory of the run.
-        experiment: Experiment of the run.
-        labels: The first stages; empty for all.
-    """
-    places = [
-        directory / stage_folder(i, label) for i, label in enumerate(labels or experiment.stages)
-    ]
-    return all(
-        (place / REPORT).exists()
-        and (place / MARK).exists()
-        and (place / MARK).read_text() == stage_digest(experiment, index)
-        for index, place in enumerate(places)
-    )
-
-
-def _begin(directory: Path, experiment: Experiment, labels: Sequence[str]) -> None:
-    """Record the run, unless the directory holds stages of another experiment."""
-    digests = {
-        stage_folder(index, label): stage_digest(experiment, index)
-        for index, label in enumerate(experiment.stages)
-    }
-    worlds = {
-        stage_folder(index, label): stage_world(experiment, index)
-        for index, label in enumerate(experiment.stages)
-    }
-    places = [mark.parent for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}"))]
-    for place in places:
-        if (place / MARK).read_text() != digests.get(place.name):
-            _admit(place, experiment, list(digests))
-    for place in places:
-        if changed := describe_changes(read_world(place), worlds.get(place.name, {})):
-            _forget_failed(place, _elsewhere(place, changed))
-    for place in places:
-        if not (place / FILE).exists() and (made := read_mark(place)) is not None:
-            write_mark(place, made)  # before the config changes
-    remove_temporary(directory)
-    config = experiment.model_dump(mode="json")
-    write_file(directory / "config.yaml", to_yaml(config).encode())
-    if not ((directory / RUN).exists() and is_finished(directory, experiment, labels)):
-        provenance = {"name": experiment.name, "seed": experiment.seed}
-        body = provenance | {"versions": versions(), "machine": machine_info()}
-        write_file(directory / RUN, json.dumps(body, indent=1).encode())
-
-
-def _admit(place: Path, experiment: Experiment, folders: list[str]) -> None:
-    """Accept a stage of another config if only its evaluation differs.
-
-    Raises:
-        ConfigError: More than the evaluation differs.
-    """
-    known = place.name in folders
-    if not (known and only_eval_changed(place, experiment, folders.index(place.name))):
-        _forget_failed(place, _other(place, experiment))
-
-
-def _forget_failed(place: Path, refusal: ConfigError) -> None:
-    """Remove a refused stage that has made nothing.
-
-    Raises:
-        ConfigError: The stage has made something.
-    """
-    remove_temporary(place)
-    found = {path.name for path in place.iterdir()}
-    if not found <= {MARK, FILE, SECONDS, STARTS, WORLD, FRAMES}:
-        raise refusal
-    if FRAMES in found:
-        discard(place / FRAMES)
-        found.remove(FRAMES)
-    for name in sorted(found, key=lambda name: name == MARK):  # the mark last: it names the stage
-        (place / name).unlink()
-    place.rmdir()
 
 
 def _demand_gate(done: Done) -> None:
@@ -288,10 +187,10 @@ def _kept(
     label, place = list(experiment.stages)[index], context.directory
     made = StageMark(stage_digest(experiment, index), experiment.eval)
     if changed := describe_changes(report.world, stage_world(experiment, index)):
-        raise _elsewhere(place, changed)
+        raise other_world_error(place, changed)
     if again := report.digest != made.digest:
         if not only_eval_changed(place, experiment, index):
-            raise _other(place, experiment)
+            raise other_config_error(place, experiment)
         world = report.world
         with single_process():
             report = reevaluate_stage(stage, context, report)
@@ -301,44 +200,6 @@ def _kept(
     if (place / MARK).read_text() != made.digest:
         write_mark(place, made)
     return report
-
-
-def _other(place: Path, experiment: Experiment) -> ConfigError:
-    if (device := _made_elsewhere(place, experiment)) is not None:
-        return ConfigError(
-            "holds a stage that was made on another device",
-            where=place,
-            expected=experiment.place.type,
-            found=device,
-            hint=f"go on with device={device}, or give the run another name=…",
-        )
-    folders = [stage_folder(i, label) for i, label in enumerate(experiment.stages)]
-    index = folders.index(place.name) if place.name in folders else len(folders) - 1
-    return ConfigError(
-        "holds a stage of another configuration",
-        where=place,
-        found=stage_changes(place.parent / "config.yaml", experiment, index),
-        hint="give the run another name=…, or remove the directory",
-    )
-
-
-def _made_elsewhere(place: Path, experiment: Experiment) -> str | None:
-    """The type of device on which the same settings made a stage; None where they did not."""
-    folders = [stage_folder(index, label) for index, label in enumerate(experiment.stages)]
-    if place.name not in folders:
-        return None
-    made, index = (place / MARK).read_text(), folders.index(place.name)
-    others = {"cpu", "cuda"} - {experiment.place.type}
-    return next((x for x in others if stage_digest(experiment, index, x) == made), None)
-
-
-def _elsewhere(place: Path, changed: str) -> ConfigError:
-    return ConfigError(
-        "holds a stage of another world",
-        where=place,
-        found=changed,
-        hint="put back what changed, give the run another name=…, or remove the directory",
-    )
 
 
 def _waive(report: Report, reason: str | None) -> bool:

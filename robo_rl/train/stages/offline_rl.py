@@ -31,7 +31,7 @@ from robo_rl.train.datasets.split import split
 from robo_rl.train.evaluation.gate import Gate, episodes_needed_text
 from robo_rl.train.evaluation.gate import GateAnswer as GateAnswer
 from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator, OpeResult
-from robo_rl.train.pipeline.policy_preflight import check_policy_fits
+from robo_rl.train.pipeline.preflight.policy import check_policy_fits
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.rl.critic_warm_start import save_critics
 from robo_rl.train.stages.video import record_video

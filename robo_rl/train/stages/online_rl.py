@@ -15,7 +15,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
-from robo_rl.train.pipeline.policy_preflight import check_policy_fits
+from robo_rl.train.pipeline.preflight.policy import check_policy_fits
 from robo_rl.train.pipeline.processes.multi_process import pinned_resources
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.rl.collector_factory import demand_rollout_memory

@@ -29,7 +29,7 @@ from robo_rl.train.evaluation.gate import (
 )
 from robo_rl.train.ope.ope_evaluator import OpeResult
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.run_warnings import emit_run_warnings, find_power_warnings
+from robo_rl.train.pipeline.preflight.run_warnings import emit_run_warnings, find_power_warnings
 from robo_rl.train.pipeline.stage import Report
 from robo_rl.train.stages.success_classifier import rates_answer
 

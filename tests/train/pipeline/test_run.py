@@ -98,7 +98,9 @@ def test_a_second_run_does_nothing_and_says_the_same(
     before, made_by = stamps(exported.directory), exported.directory / "run.json"
     said = made_by.read_bytes()
     assert len(before) > 20
-    monkeypatch.setattr("robo_rl.train.pipeline.run.versions", lambda: {"robo-rl": "another"})
+    monkeypatch.setattr(
+        "robo_rl.train.pipeline.run_directory.versions", lambda: {"robo-rl": "another"}
+    )
     for until in (None, "bc"):
         run(exported.out, until=until, **EXPORT)
         assert made_by.read_bytes() == said

@@ -15,7 +15,7 @@ from robo_rl.core.errors import CheckpointError, ConfigError, DataError, SpecErr
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.preflight import check_inputs
+from robo_rl.train.pipeline.preflight.inputs import check_inputs
 from robo_rl.train.stages.behaviour_cloning import CloneBehaviour
 
 PROCESSORS = Path(__file__).parents[2] / "nets" / "vla" / "lerobot" / "processors"

@@ -24,7 +24,7 @@ from robo_rl.nets.vla.lerobot.config import read_config
 from robo_rl.nets.vla.lerobot.networks import policy_settings
 from robo_rl.nets.vla.lerobot.pretrained import check_folder, check_state_order, load_folder
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.preflight import check_inputs
+from robo_rl.train.pipeline.preflight.inputs import check_inputs
 
 OBS = ObsSpec(
     items={

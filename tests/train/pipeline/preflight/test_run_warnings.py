@@ -13,9 +13,9 @@ from small_runs import EXPERIMENT
 from robo_rl.config.models import validate
 from robo_rl.core.errors import Notice
 from robo_rl.optim.precision import cpu_emulates_bf16
-from robo_rl.train.pipeline import run_warnings
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.run_warnings import (
+from robo_rl.train.pipeline.preflight import run_warnings
+from robo_rl.train.pipeline.preflight.run_warnings import (
     emit_precision_warnings,
     emit_run_warnings,
     find_precision_warnings,

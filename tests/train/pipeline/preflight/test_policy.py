@@ -6,7 +6,7 @@ import pytest
 
 from robo_rl.config.component import component
 from robo_rl.core.errors import ConfigError
-from robo_rl.train.pipeline.policy_preflight import check_policy_fits
+from robo_rl.train.pipeline.preflight.policy import check_policy_fits
 
 PPO = component("algos").make("ppo")
 
