@@ -21,7 +21,7 @@ from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
 from robo_rl_sim2real.control.policy_queries import PolicyQueries
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts, TickOutput
-from robo_rl_sim2real.control.teleop import Teleop
+from robo_rl_sim2real.control.teleop.teleop import Teleop
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.perception.observer import Observer, Source
 

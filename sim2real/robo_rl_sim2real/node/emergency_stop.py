@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 
+import numpy as np
+
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.node.graph_checks import EndpointSource
+from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.node.graph_checks import EndpointSource, GraphCheck
 from robo_rl_sim2real.transport.base import (
     COMMAND,
     LATCHED,
@@ -20,7 +23,7 @@ from robo_rl_sim2real.transport.base import (
 _PATIENCE_S = 0.5
 """Time within which a latched publisher's last message arrives."""
 
-REMEDY = (
+_REMEDY = (
     f"one reliable publisher of {MsgType.FLAG.value}: mend or stop the others, or name the topic in"
     " shared_topics; a killed one is forgotten after 10 s"
 )
@@ -57,6 +60,7 @@ class EmergencyStopListener:
         put: Receives the messages; those of latched publishers come twice.
         now_s: Monotonic clock.
         shared: Whether several publishers are allowed.
+        timeout_s: Age of the last message beyond which the emergency stop is silent; 0 for never.
     """
 
     def __init__(
@@ -67,10 +71,12 @@ class EmergencyStopListener:
         now_s: Callable[[], float],
         *,
         shared: bool = False,
+        timeout_s: float = 0.0,
     ) -> None:
-        self._topic, self._now_s = topic, now_s
-        self._subscribe = partial(transport.subscribe, topic, MsgType.FLAG, put)
-        self._shared, self._lock = shared, threading.Lock()
+        self._topic, self._put, self._now_s = topic, put, now_s
+        self._subscribe = partial(transport.subscribe, topic, MsgType.FLAG, self._hear)
+        self._shared, self._timeout_s, self._lock = shared, timeout_s, threading.Lock()
+        self._heard = Inbox()
         self._asked_s: float | None = None
         self._is_required = False
         self._subscribe(COMMAND)
@@ -80,10 +86,23 @@ class EmergencyStopListener:
         self._is_required = False
 
     @property
+    def is_silent(self) -> bool:
+        """Whether a required message is missing."""
+        said = self._heard.get(self._topic)
+        age_s = np.inf if said is None else self._now_s() - said.stamp_s
+        return 0.0 < self._timeout_s < age_s
+
+    @property
     def is_waiting(self) -> bool:
-        """Whether a latched publisher's last message may still be on its way."""
+        """Whether the first message, of a latched publisher, may still be on its way."""
         asked_s = self._asked_s
-        return asked_s is not None and self._now_s() - asked_s < _PATIENCE_S
+        is_asked = asked_s is not None and self._now_s() - asked_s < _PATIENCE_S
+        return is_asked and self._heard.get(self._topic) is None
+
+    @property
+    def check(self) -> GraphCheck:
+        """The check that presses are not missed."""
+        return GraphCheck("the emergency stop is not reliable", self.poll, _REMEDY)
 
     def poll(self, graph: EndpointSource) -> str:
         """Judge the publishers, and ask latched ones for their last message. Thread-safe.
@@ -102,6 +121,10 @@ class EmergencyStopListener:
         left = self._left(ends)
         found = unreliable_publishers(ends, shared=self._shared) or left
         return f"{self._topic}: {found}" if found else ""
+
+    def _hear(self, reading: Reading) -> None:
+        self._heard.put(self._topic, reading)
+        self._put(reading)
 
     def _left(self, ends: Iterable[Endpoint]) -> str:
         """Return that no publisher is left of those since ``begin``; empty if one is."""

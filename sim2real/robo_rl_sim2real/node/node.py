@@ -8,37 +8,34 @@ from functools import partial
 import numpy as np
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.core.errors import RoboRlError, SpecError
-from robo_rl_sim2real.control.commands.publishers import CommandPublishers, PartlySentError
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.control.commands.publishers import CommandPublishers
 from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
-from robo_rl_sim2real.core.lifecycle_states import Event, TransitionError, after
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.messages.readings import Inbox, Reading, Values
-from robo_rl_sim2real.node import emergency_stop
+from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.messages.text import read_text
 from robo_rl_sim2real.node.command_checks import exclusive_check, receiver_checks
+from robo_rl_sim2real.node.command_sender import CommandSender
 from robo_rl_sim2real.node.diagnostics import DiagnosticSources, reporter, with_query_times
 from robo_rl_sim2real.node.emergency_stop import EmergencyStopListener
 from robo_rl_sim2real.node.graph_checks import GraphCheck
 from robo_rl_sim2real.node.policy_query import warm_up_session, warm_up_split
 from robo_rl_sim2real.node.publisher_monitor import PublisherMonitor
-from robo_rl_sim2real.node.requests import PATIENCE_S, Requests
+from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
 from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
+from robo_rl_sim2real.node.start_checks import StartChecks
 from robo_rl_sim2real.perception.image_thread import ImageWorker
-from robo_rl_sim2real.perception.latest_worker import LatestWorker
+from robo_rl_sim2real.perception.instruction_thread import InstructionWorker
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Transport, reading_qos
 from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLostError
 
 _CLEAR_S = 5.0
 """Time after which a problem that does not recur is cleared."""
-_MAX_UNDELIVERED = 3
-"""Consecutive periods without a sent command, after which the watchdog hears of none either."""
-_MAX_TEXT = 4096
-"""Characters of an instruction or a request, which bounds what a wrong topic can cost."""
 
 
 class Node:
@@ -96,18 +93,18 @@ class Node:
         self.guard: MotionGuard = Unguarded()
         self.inbox, self.listeners = Inbox(), Listeners()
         self.darkroom = ImageWorker(self.wiring.preprocessors, self.inbox)
-        words = [topic for topic, kind in self.wiring.readings.items() if kind is MsgType.TEXT]
-        takers = {topic: partial(self._take_instruction, topic) for topic in words}
-        self.instructions = LatestWorker(takers, self._refuse_instruction, "instructions")
+        self.instructions = InstructionWorker(
+            [topic for topic, kind in self.wiring.readings.items() if kind is MsgType.TEXT],
+            self.runtime.parts.observer.check_words,
+            self.inbox,
+            self.listeners.on_message,
+            partial(self._refuse, "instruction"),
+        )
         self.ticks = PeriodicTimer(1.0 / contract.act.rate_hz, self.clock)
         self.record = HealthCounters(
             dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz)
         )
         self._running, self._number, self._said = True, 0, ""
-        self._estop, self._estop_age_s = settings.estop, settings.estop_timeout_s
-        self._delivered: Values | None = None  # the last command that was sent
-        self._undelivered = 0  # consecutive periods whose command was not sent
-        self._alone = settings.command.exclusive
         life = self.runtime.life
         self.requests = Requests(self._grants(), lambda: life.stop_count, now_s)
         self._connect(settings)
@@ -194,7 +191,7 @@ class Node:
         try:
             if self.runtime.state.moves:
                 self.guard.check()
-                if self._estop_is_silent():
+                if self._estop.is_silent:
                     self.runtime.life.set_estop(True)
             self._grant()
             output = self.runtime.tick(self.inbox, number)
@@ -216,35 +213,46 @@ class Node:
         self.requests.register(what, grant)
 
     def _connect(self, settings: DeploySettings) -> None:
-        transport, wiring = self.transport, self.wiring
+        transport, wiring, now_s = self.transport, self.wiring, self.clock.now_s
+
+        def guard() -> MotionGuard:
+            return self.guard  # which may be another one later
+
         self._out = CommandPublishers(wiring.command_topics, transport)
-        self._by_velocity = any(way.kind is MsgType.TWIST for way in wiring.command_topics)
+        self._sender = CommandSender(
+            self._out,
+            self.runtime.parts.safety,
+            guard,
+            by_velocity=any(way.kind is MsgType.TWIST for way in wiring.command_topics),
+            dry_run=self.dry_run,
+        )
         self._state_out = transport.create_publisher(settings.state, MsgType.TEXT, LATCHED)
-        self._estop_listener = EmergencyStopListener(
+        self._estop = EmergencyStopListener(
             transport,
             settings.estop,
             self._press,
-            self.clock.now_s,
+            now_s,
             shared=settings.estop in settings.shared_topics,
+            timeout_s=settings.estop_timeout_s,
         )
         self.publishers = PublisherMonitor(
-            transport, wiring.readings, settings.shared_topics, self._graph_checks()
+            transport, wiring.readings, settings.shared_topics, self._graph_checks(settings)
+        )
+        self._start_checks = StartChecks(
+            self.runtime, self.inbox, self._estop, self.publishers, guard, now_s
         )
         transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
             is_text = kind is MsgType.TEXT
-            put = partial(self._hear_instruction, topic) if is_text else self._putter(topic, kind)
+            put = partial(self.instructions.put, topic) if is_text else self._putter(topic, kind)
             transport.subscribe(topic, kind, put, reading_qos(kind))
 
-    def _graph_checks(self) -> list[GraphCheck]:
+    def _graph_checks(self, settings: DeploySettings) -> list[GraphCheck]:
         """Return what holds the robot beside several publishers of readings."""
-        topics, listener = self.wiring.command_topics, self._estop_listener
-        button = GraphCheck(
-            "the emergency stop is not reliable", listener.poll, emergency_stop.REMEDY
-        )
+        topics = self.wiring.command_topics
         alone = exclusive_check(topics, lambda: self.guard.writers)
         received = receiver_checks(topics, self._out.answered)
-        checks = [alone, button] if self._alone else [button]
+        checks = [alone, self._estop.check] if settings.command.exclusive else [self._estop.check]
         return checks if self.dry_run else [*checks, *received]
 
     def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
@@ -254,57 +262,17 @@ class Node:
 
         return put
 
-    def _hear_instruction(self, topic: str, reading: Reading) -> None:
-        """Hand an instruction to the thread that encodes it, since that takes long."""
-        try:
-            _short(reading)
-        except RoboRlError as error:
-            self._refuse_instruction(topic, str(error))
-        else:
-            self.listeners.on_message(topic, MsgType.TEXT, reading)
-            self.instructions.put(topic, reading)
-
-    def _take_instruction(self, topic: str, reading: Reading) -> None:
-        """Take up an instruction; one that does not fit leaves the last in effect.
-
-        Raises:
-            ConfigError: It does not fit.
-        """
-        self.runtime.parts.observer.check_words(str(reading.fields["data"]))
-        self.inbox.put(topic, reading)
-
-    def _refuse_instruction(self, topic: str, why: str) -> None:
-        self.record.count_refusal(why)
-        self.listeners.on_event("refused", f"instruction: {why}")
-
     def _press(self, reading: Reading) -> None:
-        self.inbox.put(self._estop, reading)
         self.runtime.life.set_estop(bool(reading.fields["data"]))
 
     def _request(self, reading: Reading) -> None:
         try:
-            self.request(_short(reading))
+            self.request(read_text(reading))
         except RoboRlError as error:
-            self.record.count_refusal(str(error))
-            self.listeners.on_event("refused", f"request: {error}")
-
-    def _estop_is_silent(self) -> bool:
-        """Return whether a required release signal of the emergency stop is missing."""
-        said = self.inbox.get(self._estop)
-        age_s = np.inf if said is None else self.clock.now_s() - said.stamp_s
-        return 0.0 < self._estop_age_s < age_s
+            self._refuse("request", str(error))
 
     def _begin(self, what: str, begin: Callable[[Inbox, int], None]) -> None:
-        self._demand_still(what)
-        if self._estop_is_silent():
-            raise RoboRlError(f"cannot {what}: no message on the emergency-stop topic")
-        self._demand_readings(what)
-        self.guard.check()
-        self._estop_listener.begin()
-        self._demand_graph(what)
-        if self._estop_listener.is_waiting and self.inbox.get(self._estop) is None:
-            hint = "request it again in a second"
-            raise RoboRlError(f"cannot {what}: the emergency stop is being read", hint=hint)
+        self._start_checks.demand(what)
         begin(self.inbox, self._number)
 
     def _activate(self, inbox: Inbox, number: int) -> None:
@@ -318,53 +286,16 @@ class Node:
             raise RoboRlError("cannot activate: the instruction is being encoded", hint=hint)
         self.runtime.activate(inbox, number)
 
-    def _demand_graph(self, what: str) -> None:
-        """Refuse a start that the graph forbids, or that its answer delays too long."""
-        began_s = self.clock.now_s()
-        self.publishers.demand(what)
-        spent_s = self.clock.now_s() - began_s
-        if spent_s > PATIENCE_S:
-            raise RoboRlError(
-                f"cannot {what}: the graph answered late",
-                expected=f"within {PATIENCE_S:g} s",
-                found=f"{spent_s:.1f} s",
-                hint="request it again",
-            )
-
-    def _demand_still(self, what: str) -> None:
-        """Refuse a start that the state, a stop or motion forbids, before any query of the graph.
-
-        Queries take time, in which a robot that moves would get no command.
-
-        Raises:
-            TransitionError: Not allowed now.
-        """
-        life, limiter = self.runtime.life, self.runtime.parts.safety.limiter
-        after(life.state, Event(what))
-        if life.stopped:
-            why = "the emergency stop was pressed" if life.estopped else "a stop was requested"
-            raise TransitionError(f"cannot {what}: {why}", hint="reset")
-        if not limiter.at_rest:
-            raise TransitionError(f"cannot {what}: the robot is still coming to rest")
-
-    def _demand_readings(self, what: str) -> None:
-        """Refuse a start without a reading on every topic; without a robot this comes first."""
-        topics, get = self.runtime.topics, self.inbox.get
-        silent = [topic for topic in sorted(topics) if get(topic) is None]
-        if silent:
-            raise RoboRlError(
-                f"cannot {what}: observations are not fresh",
-                found=f"none on {', '.join(silent)}",
-                hint=self.inbox.problem(topics) or None,
-            )
-
     def _grant(self) -> None:
         for what, problem in self.requests.process_all():
             if problem:
-                self.record.count_refusal(problem)
-                self.listeners.on_event("refused", f"{what}: {problem}")
+                self._refuse(what, problem)
             else:
                 self.listeners.on_event("request", what)
+
+    def _refuse(self, what: str, why: str) -> None:
+        self.record.count_refusal(why)
+        self.listeners.on_event("refused", f"{what}: {why}")
 
     def _broken(self, error: Exception, number: int, unsent: Command | None) -> TickOutput:
         """Handle an error in a tick: bring the robot to rest and report the error."""
@@ -376,39 +307,13 @@ class Node:
             self._send(output.command)
         except Exception as again:  # the transport fails; the next tick tries again
             self.record.problem += f"; then {type(again).__name__}: {again}"
-            self._undelivered += 1
-            if isinstance(again, PartlySentError):  # the joints that hear go on with their braking
-                self._delivered = None
-            elif self._delivered is not None:  # the robot stands there, and not where braking is
-                self.runtime.parts.safety.limiter.restart(self._delivered)
+            self._sender.count_failure(again)
         return output
 
     def _send(self, command: Command | None) -> None:
-        motion = self.runtime.parts.safety.limiter.motion  # the motion that ends at the command
-        sends = command is not None and not self.dry_run
-        if sends and self._by_velocity and self.guard.has_stood():
-            limiter = self.runtime.parts.safety.limiter
-            limiter.restart(motion.pos)  # the robot stands: its velocity begins anew
-            motion = limiter.motion
-        if not sends or self._undelivered < _MAX_UNDELIVERED:
-            self.guard.report(motion, sending=sends)
-        if sends:
-            self._out.send(motion)
-        self._delivered, self._undelivered = motion.pos if sends else None, 0
+        """Send a command, and the state where it has changed."""
+        self._sender.send(command)
         state = self.runtime.state.value
         if state != self._said:
             self._said = state
             self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
-
-
-def _short(reading: Reading) -> str:
-    """Return a text, before anything is done with it.
-
-    Raises:
-        SpecError: It is far too long for an instruction or a request.
-    """
-    said = str(reading.fields["data"])
-    if len(said) > _MAX_TEXT:
-        expected = f"at most {_MAX_TEXT:,} characters"
-        raise SpecError("text is too long", expected=expected, found=f"{len(said):,}")
-    return said

@@ -41,7 +41,7 @@ from robo_rl_sim2real.control.plausibility import PlausibilityCheck
 from robo_rl_sim2real.control.policy_queries import PolicyQueries
 from robo_rl_sim2real.control.prefix import Encode, PrefixConfig, PrefixRefresher
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
-from robo_rl_sim2real.control.teleop import Teleop
+from robo_rl_sim2real.control.teleop.teleop import Teleop
 from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType, TopicName

@@ -19,7 +19,7 @@ from robo_rl.core.errors import BundleError, DataError
 from robo_rl.core.spec import ObsSpec
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.language.tokenizer_file import TokenizerFile
-from robo_rl_sim2real.control.runtime import Runtime
+from robo_rl_sim2real.control.target_source import TargetSource
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import LATCHED
@@ -164,7 +164,7 @@ def test_words_of_a_recording_without_them_in_its_periods_may_be_absent(tmp_path
             begin(flight, 30)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Runtime, "_instruction", property(lambda _: "", lambda *_: None), False)
+        patch.setattr(TargetSource, "instruction", property(lambda _: "", lambda *_: None), False)
         flight = fly(tmp_path, course, text="press")
     with pytest.raises(DataError, match="no instruction is recorded"):
         converted(tmp_path, flight)

@@ -25,7 +25,8 @@ from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.node.node import _MAX_UNDELIVERED, Node
+from robo_rl_sim2real.node.command_sender import MAX_UNDELIVERED
+from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Qos
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
@@ -512,7 +513,7 @@ def test_after_several_commands_that_were_not_sent_it_begins_at_the_last_that_wa
 
     world.node._out.send = fail  # type: ignore[method-assign]
     assert world.run(20) is State.FAULTED
-    assert len(guard.sending) == 2 * _MAX_UNDELIVERED
+    assert len(guard.sending) == 2 * MAX_UNDELIVERED
     world.node._out.send = send  # type: ignore[method-assign]
     world.run(3)
     limits = world.node.runtime.parts.safety.limits

@@ -11,7 +11,7 @@ from small_limits import JOINTS, excess, limits
 from small_robot import NAMES, Bench, wave
 
 from robo_rl.core.errors import ConfigError, SpecError
-from robo_rl_sim2real.control.teleop import Teleop
+from robo_rl_sim2real.control.teleop.teleop import Teleop
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType

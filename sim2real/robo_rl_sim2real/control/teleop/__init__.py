@@ -1,0 +1,1 @@
+"""Teleoperation: a human controls the robot."""
