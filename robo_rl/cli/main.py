@@ -207,7 +207,8 @@ def _plugin_verbs() -> list[str]:
 def load_verb(verb: str) -> Any:
     """Return the function or the group of commands of a verb."""
     if verb in ON_ROBOTS or verb not in VERBS:
-        from robo_rl.config.registry import demand_interface, load
+        from robo_rl.config.component import demand_interface
+        from robo_rl.config.registry import load
 
         name = verb.replace(" ", "-")
         code = load("verbs", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 from typing import Any, Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationError
@@ -12,9 +13,9 @@ from pydantic_core import CoreSchema, core_schema
 
 from robo_rl.config.models import ConfigModel, NestedError, validate_strict
 from robo_rl.config.registry import (
-    demand_interface,
     is_registered,
     load,
+    provider,
     singular,
     unknown_name_hint,
     without_our_prefix,
@@ -134,6 +135,35 @@ def default(name: str, **fields: Any) -> Any:
     return {"name": name, **fields}
 
 
+def demand_interface(kind: str, name: str, loaded: Any, interface: Any) -> None:
+    """Check that a class or an object implements an interface, without building it.
+
+    Args:
+        kind: ``tasks``, ``policies`` …
+        name: Name of the entry point.
+        loaded: Object that the entry point loads.
+        interface: A class, or a protocol whose methods must exist; Any accepts everything.
+
+    Raises:
+        PluginError: It does not implement the interface.
+    """
+    if interface is Any or not isinstance(interface, type):
+        return
+    place = f"{interface.__module__}.{interface.__qualname__}"
+    if getattr(interface, "_is_protocol", False):
+        absent = [m for m in _methods(interface) if not callable(getattr(loaded, m, None))]
+        fits, found = not absent, f"no {', '.join(f'{each}()' for each in absent)}"
+        expected = f"the methods of {place}"
+    else:
+        given = loaded if isinstance(loaded, type) else type(loaded)
+        fits, found = issubclass(given, interface), f"{loaded!r:.80}"
+        expected = f"a class that derives from {place}, or an object of one"
+    if not fits:
+        what = f"{singular(kind)} '{name}'"
+        problem = f"'{provider(kind, name)[1]}' is no {singular(kind)}"
+        raise PluginError(problem, where=what, expected=expected, found=found)
+
+
 class _NoFields(ConfigModel):
     """The config of an object that has none."""
 
@@ -152,6 +182,15 @@ def _config(loaded: Any, fields: dict[str, Any]) -> BaseModel | None:
     except ValidationError as error:
         raise NestedError(error, model) from error
     return None if model is _NoFields else cfg
+
+
+def _methods(protocol: type) -> list[str]:
+    """Return the names of the methods of a protocol and of its bases."""
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    own = {name: value for base in reversed(bases) for name, value in vars(base).items()}
+    public = [name for name in own if not name.startswith("_") or name == "__call__"]
+    kinds = (FunctionType, classmethod, staticmethod)
+    return [name for name in public if isinstance(own[name], kinds)]
 
 
 def _serialise(value: Component[Any], info: SerializationInfo) -> dict[str, Any]:

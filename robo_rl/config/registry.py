@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import Distribution, EntryPoint, entry_points
-from types import FunctionType
 from typing import Any, cast
 
 from robo_rl.config.plugin_fault import fault_of
@@ -190,44 +189,6 @@ def missing_extra(error: BaseException | None) -> DeviceError | None:
         return None
     then = f" && pip install --no-deps {ALONE[name]}" if name in ALONE else ""
     return DeviceError(f"this needs the extra '{extra}': pip install 'robo-rl[{extra}]'{then}")
-
-
-def demand_interface(kind: str, name: str, loaded: Any, interface: Any) -> None:
-    """Check that a class or an object implements an interface, without building it.
-
-    Args:
-        kind: ``tasks``, ``policies`` …
-        name: Name of the entry point.
-        loaded: Object that the entry point loads.
-        interface: A class, or a protocol whose methods must exist; Any accepts everything.
-
-    Raises:
-        PluginError: It does not implement the interface.
-    """
-    if interface is Any or not isinstance(interface, type):
-        return
-    place = f"{interface.__module__}.{interface.__qualname__}"
-    if getattr(interface, "_is_protocol", False):
-        absent = [m for m in _methods(interface) if not callable(getattr(loaded, m, None))]
-        fits, found = not absent, f"no {', '.join(f'{each}()' for each in absent)}"
-        expected = f"the methods of {place}"
-    else:
-        given = loaded if isinstance(loaded, type) else type(loaded)
-        fits, found = issubclass(given, interface), f"{loaded!r:.80}"
-        expected = f"a class that derives from {place}, or an object of one"
-    if not fits:
-        what = f"{singular(kind)} '{name}'"
-        problem = f"'{provider(kind, name)[1]}' is no {singular(kind)}"
-        raise PluginError(problem, where=what, expected=expected, found=found)
-
-
-def _methods(protocol: type) -> list[str]:
-    """Return the names of the methods of a protocol and of its bases."""
-    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
-    own = {name: value for base in reversed(bases) for name, value in vars(base).items()}
-    public = [name for name in own if not name.startswith("_") or name == "__call__"]
-    kinds = (FunctionType, classmethod, staticmethod)
-    return [name for name in public if isinstance(own[name], kinds)]
 
 
 @cache

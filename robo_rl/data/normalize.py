@@ -1,44 +1,20 @@
 """Affine maps between physical and network units, one per array, saved with the policy.
 
-``min_max`` maps the range of the data to [-1, 1]. ``quantile`` maps the range without 1 % at either
-end. ``standard`` maps mean and standard deviation to 0 and 1. An element that does not vary in the
-data keeps scale 1, which avoids division by zero and amplified noise.
-
-A change of the last command (``ActSpec.reference``) has a scale of at least a tenth of its largest
-change, in every mode. Demonstrations may hardly turn the hand, and turn it far once: its quantiles
-would then put the single turn at hundreds of scales.
-
-``quantile`` keeps outliers out of the scale, also for few rows; π0-FAST uses it for many
-(arXiv 2501.09747).
-
-Values beyond the two quantiles lie beyond ±1 and are not clipped, neither in the data nor in a
-policy's chain, whose log-probabilities belong to the samples drawn. For actions this means:
-
-- A flow or Gaussian policy is not bounded in network units and learns such actions. The env clips
-  them to the limits of the action. An action at distance d has weight d² in a squared loss, so
-  actions far outside the limits should be removed from the data. ``policy.clip`` bounds what a flow
-  policy predicts where it left the data.
-- A diffusion policy clamps its action to ±``clip``, 1 by default. It cannot reach actions beyond
-  the quantiles unless ``policy.clip`` and ``policy.sampler.clip`` are raised.
-- A policy of tokens takes actions beyond ±1 for the outermost ones. It cannot reach such actions,
-  so ``min_max`` is its mode.
-- Noise, and bounds of a std in network units, refer to a smaller range. Bounds in control steps
-  (``std_unit: step``) do not depend on the range, except for elements that hardly move.
-
-An element with equal quantiles, such as a gripper that rarely closes, is mapped by ``min_max``.
+``robo_rl.data.affine`` describes their modes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from robo_rl.core.errors import CheckpointError, ConfigError, SpecError
-from robo_rl.data.affine import MODES, Affine, fit_affine
+from robo_rl.core.errors import CheckpointError, SpecError
+from robo_rl.data.affine import Affine, check_modes, fit_affine
+from robo_rl.data.feature_compression import compress
 from robo_rl.data.relative_actions import relative_reference
 
 if TYPE_CHECKING:
@@ -46,22 +22,8 @@ if TYPE_CHECKING:
     from robo_rl.data.dataset import WindowDataset
     from robo_rl.data.statistics import Stats
 
-FEATURE_LIMIT = 3.0
-"""Bound of a network's input features, in half ranges or standard deviations of the data."""
-
 MIN_STEP = 1e-3
 """Lower bound of a control step in network units, for elements that hardly move in the data."""
-
-
-def compress(x: Tensor) -> Tensor:
-    """Keep x within ±L, L = ``FEATURE_LIMIT``; beyond it is ±(L + ln(1 + |x| − L)).
-
-    The map is continuous and invertible. An element that hardly varies in the demonstrations, such
-    as an object's tilt, would otherwise dominate all features and gradients once it varies.
-    Clipping at L would hide it.
-    """
-    beyond = (x.abs() - FEATURE_LIMIT).clamp(min=0.0).log1p()
-    return x.clamp(-FEATURE_LIMIT, FEATURE_LIMIT) + x.sign() * beyond
 
 
 class Normalizer(nn.Module):
@@ -139,15 +101,7 @@ class Normalizer(nn.Module):
         Raises:
             CheckpointError: Its numbers do not match its hash.
         """
-        affines = {
-            key: Affine(
-                entry["mode"],
-                torch.tensor(entry["shift"]),
-                torch.tensor(entry["scale"]),
-                torch.tensor(entry["step"]) if "step" in entry else None,
-            )
-            for key, entry in meta["keys"].items()
-        }
+        affines = {key: Affine.from_meta(entry) for key, entry in meta["keys"].items()}
         normalizer = cls(affines, meta["data_digest"], meta.get("relative_to", ""))
         normalizer.running_rows = meta.get("running_rows", 0.0)
         if normalizer.stats_hash != meta["stats_hash"]:
@@ -302,20 +256,6 @@ def _default_modes(stats: Stats) -> dict[str, str]:
     The largest relative actions are far larger than the others, such as those of a first approach.
     """
     return {"act": "quantile"} if stats.relative_to else {}
-
-
-def check_modes(modes: Mapping[str, str], keys: Iterable[str]) -> None:
-    """Check that modes of normalising exist, and their arrays too.
-
-    Raises:
-        ConfigError: A mode or an array does not exist.
-    """
-    known = sorted(keys)
-    for key, mode in modes.items():
-        if key not in known:
-            raise ConfigError("no such array to normalise", where=key, expected=known, found=key)
-        if mode not in MODES:
-            raise ConfigError("unknown mode of normalising", where=key, expected=MODES, found=mode)
 
 
 def _mangled(key: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import torch
@@ -20,7 +19,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.relative_actions import check_relative
-from robo_rl.nets.base import ChunkNet, dense
+from robo_rl.nets.base import ChunkNet
 from robo_rl.nets.embedding import Embedding
 from robo_rl.nets.encoders.base import ObsEncoder, ObsFeatures
 from robo_rl.policy.chain import (
@@ -29,11 +28,12 @@ from robo_rl.policy.chain import (
     PreviousNoise,
     Sampler,
     draw_chain,
+    mean_chain,
     row_correlation,
 )
 from robo_rl.policy.config import PolicyConfig
 from robo_rl.policy.correlation import Correlation, correlate_start
-from robo_rl.policy.denoiser import Denoiser, chain_predictor
+from robo_rl.policy.denoiser import Denoiser, chain_predictor, zero_init_noise_head
 from robo_rl.policy.inpaint import InpaintTarget
 from robo_rl.policy.kernels.base import Kernel
 from robo_rl.policy.noise import std_scale
@@ -75,12 +75,8 @@ class DenoisingPolicy(nn.Module):
         self.env_spec, self.obs_spec = obs_spec, self.check_obs(cfg, obs_spec)
         check_relative(cfg.relative_to, self.obs_spec, act_spec, normalizer.relative_to)
         self.cfg, self.act_spec = cfg, act_spec
-        self.obs_horizon, self.horizon, self.exec_horizon = (
-            cfg.obs_horizon,
-            cfg.horizon,
-            cfg.exec_horizon,
-        )
-        self.num_steps = cfg.num_steps
+        self.obs_horizon, self.horizon = cfg.obs_horizon, cfg.horizon
+        self.exec_horizon, self.num_steps = cfg.exec_horizon, cfg.num_steps
         self.normalizer = normalizer
         self.sampler: Sampler
         self.correlation: Correlation
@@ -158,12 +154,7 @@ class DenoisingPolicy(nn.Module):
 
     def make_noise_head(self) -> nn.Module:
         """Return the noise network: (embedding, time features) → raw level per action element."""
-        size = self.horizon * self.act_spec.size
-        head = dense([self.net.embed_dim + 1, 64, size], nn.Tanh)
-        last = cast(nn.Linear, head[-1])
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
-        return head
+        return zero_init_noise_head(self.net.embed_dim, self.horizon * self.act_spec.size)
 
     @property
     def device(self) -> torch.device:
@@ -350,15 +341,10 @@ class DenoisingPolicy(nn.Module):
             plan: The chain is guided towards it, if given.
             encoded: What the encoder makes of obs, if it is at hand; B rows.
         """
-        features, sampler = self.features(obs), self.eval_sampler
-        x = noise.to(features.vectors)
-        predict = self._predictor(features, sampler, encoded)
-        for step in range(self.num_steps):
-            k = torch.full((x.shape[0],), step, device=x.device)
-            said = partial(predict, step)
-            prediction = said(x) if plan is None else plan.guide(sampler, k, x, said)
-            x = sampler.kernel(k, x, prediction).mean
-        return x
+        features = self.features(obs)
+        predict = self._predictor(features, self.eval_sampler, encoded)
+        guide = None if plan is None else plan.guide
+        return mean_chain(self.eval_sampler, predict, noise.to(features.vectors), guide)
 
     def to_env(self, obs: dict[str, Tensor], x: Tensor) -> Tensor:
         """Map normalised chunks x (B, H, A) to physical units at obs, name → (B, To, …)."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -26,6 +27,7 @@ __all__ = [
     "Sampler",
     "at_step",
     "draw_chain",
+    "mean_chain",
     "randn",
 ]
 
@@ -111,6 +113,7 @@ class Chain:
 
 
 Predict = Callable[[int, Tensor], Prediction]
+Guide = Callable[[Sampler, Tensor, Tensor, Callable[[Tensor], Prediction]], Prediction]
 
 
 def draw_chain(
@@ -171,6 +174,27 @@ def draw_chain(
     if k_star is not None:
         noise = noise[torch.arange(rows, device=k_star.device), k_star][:, None].expand_as(noise)
     return Chain(torch.stack(states, dim=1), torch.stack(log_probs, dim=1), noise, k_star)
+
+
+def mean_chain(
+    sampler: Sampler, predict: Predict, start: Tensor, guide: Guide | None = None
+) -> Tensor:
+    """Return the end x[K] of the chain from ``start`` (B, H, A) that follows the kernels' means.
+
+    Args:
+        sampler: Gives the kernels.
+        predict: (k, x) → network output for x (B, H, A) at step k.
+        start: x[0].
+        guide: (sampler, k, x, network) → prediction in place of the network's, if given; the
+            network maps x to its output at steps k (B,).
+    """
+    x = start
+    for step in range(len(sampler.times)):
+        k = torch.full((x.shape[0],), step, device=x.device)
+        network = partial(predict, step)
+        prediction = network(x) if guide is None else guide(sampler, k, x, network)
+        x = sampler.kernel(k, x, prediction).mean
+    return x
 
 
 def row_correlation(continues: Tensor, beta: float, like: Tensor) -> Tensor:

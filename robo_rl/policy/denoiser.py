@@ -6,12 +6,12 @@ Shapes: B rows, H horizon, A act_dim.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from robo_rl.nets.base import ChunkNet
+from robo_rl.nets.base import ChunkNet, dense
 from robo_rl.nets.embedding import Embedding
 from robo_rl.nets.encoders.base import ObsFeatures
 from robo_rl.policy.chain import Predict, Prediction, Sampler
@@ -45,6 +45,20 @@ class Denoiser(NamedTuple):
             summary = self.net.summary(embedding)
             noise = self.noise_head(torch.cat([summary, t[:, None]], dim=-1)).view_as(x).to(x)
         return Prediction(self.denoise(self.net, k, x, t, embedding), noise, self.executed)
+
+
+def zero_init_noise_head(embed_dim: int, size: int) -> nn.Module:
+    """Return a noise network whose raw levels are 0 until they are trained.
+
+    Args:
+        embed_dim: Width of an embedding's summary.
+        size: Number of levels, one per action element of the chunk.
+    """
+    head = dense([embed_dim + 1, 64, size], nn.Tanh)
+    last = cast(nn.Linear, head[-1])
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return head
 
 
 def chain_predictor(

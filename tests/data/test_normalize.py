@@ -14,7 +14,7 @@ from robo_rl.core.errors import CheckpointError, ConfigError, DataError, Notice,
 from robo_rl.core.spec import ActSpec
 from robo_rl.data.affine import MODES
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.normalize import FEATURE_LIMIT, Normalizer, compress
+from robo_rl.data.normalize import Normalizer
 from robo_rl.data.statistics import KeyStats, Stats, key_stats, min_delta_scale
 
 REAL = st.floats(-1e4, 1e4, width=32)
@@ -260,14 +260,3 @@ def test_it_exports_to_onnx_as_it_is(tmp_path):
     outputs = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": x.numpy()})
     for got, wanted in zip(outputs, both(x), strict=True):
         np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6, atol=1e-6)
-
-
-def test_features_are_themselves_within_the_limit_and_stay_apart_beyond_it():
-    x = torch.linspace(-200.0, 200.0, 4001, dtype=torch.float64)
-    y = compress(x)
-    assert torch.equal(y[x.abs() <= FEATURE_LIMIT], x[x.abs() <= FEATURE_LIMIT])
-    assert (y.diff() > 0).all()
-    assert (y.diff() <= x.diff() + 1e-9).all()
-    assert torch.allclose(y, -y.flip(0))
-    assert float(compress(torch.tensor(FEATURE_LIMIT + math.e - 1.0))) == pytest.approx(4.0)
-    assert float(y.max()) < 9.0

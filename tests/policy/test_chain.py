@@ -8,6 +8,8 @@ import pytest
 import torch
 from small_policies import SAMPLERS, make_obs, make_policy
 
+from robo_rl.policy.chain import Prediction, mean_chain
+from robo_rl.policy.families.flow import FlowOde
 from robo_rl.policy.kernels.gaussian import GaussianKernel
 
 ROWS = 16
@@ -59,6 +61,23 @@ def test_the_random_step_is_any_of_those_that_are_trained_with_equal_probability
     assert not counts[~trained].any()
     mean = rows / int(trained.sum())
     assert float(((counts[trained] - mean) ** 2 / mean).sum()) < limit
+
+
+def test_the_mean_chain_adds_up_what_is_predicted_and_a_guide_may_replace_it():
+    """An Euler step moves by vel/4, so four steps at vel = 2k move by (0 + 2 + 4 + 6)/4."""
+    start = torch.tensor([[[1.0, -2.0]]])
+    sampler, asked = FlowOde(FlowOde.Config(), 4), []
+
+    def predict(k, x):
+        asked.append(k)
+        return Prediction(torch.full_like(x, 2.0 * k))
+
+    def doubled(_sampler, _k, x, network):
+        return Prediction(2.0 * network(x).out)
+
+    torch.testing.assert_close(mean_chain(sampler, predict, start), start + 3.0)
+    assert asked == [0, 1, 2, 3]
+    torch.testing.assert_close(mean_chain(sampler, predict, start, doubled), start + 6.0)
 
 
 def test_kernel_log_prob_is_the_normal_density():

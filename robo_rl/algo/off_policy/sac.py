@@ -23,7 +23,8 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.off_policy.actor import ActorTrainer, QFunction
-from robo_rl.algo.off_policy.base import OffPolicy, OffPolicyConfig
+from robo_rl.algo.off_policy.base import OffPolicy
+from robo_rl.algo.off_policy.config import OffPolicyConfig
 from robo_rl.algo.off_policy.temperature import Temperature
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy

@@ -18,7 +18,8 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.off_policy.actor import ActorTrainer, QFunction
-from robo_rl.algo.off_policy.base import OffPolicy, OffPolicyConfig
+from robo_rl.algo.off_policy.base import OffPolicy
+from robo_rl.algo.off_policy.config import OffPolicyConfig
 from robo_rl.algo.target_smoothing import smoothed
 from robo_rl.core.errors import ConfigError
 from robo_rl.critic.aggregate import EnsembleAggregation

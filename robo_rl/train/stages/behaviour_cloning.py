@@ -13,11 +13,11 @@ from robo_rl.config.component import Component
 from robo_rl.config.models import OmitsDefaults
 from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
-from robo_rl.data.affine import MODES
+from robo_rl.data.affine import MODES, check_modes
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.images.frame_cache import FOLDER as FRAMES
 from robo_rl.data.images.image_augmentation import ImageAugmentation
-from robo_rl.data.normalize import Normalizer, check_modes
+from robo_rl.data.normalize import Normalizer
 from robo_rl.data.relative_actions import check_relative
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.mujoco.sim_env import SimEnv

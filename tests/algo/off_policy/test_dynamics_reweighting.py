@@ -14,9 +14,8 @@ from small_control import GAMMA, NUM_ENVS, Control, control_policy
 
 from robo_rl.algo.off_policy.base import OffPolicy
 from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
-from robo_rl.algo.off_policy.sac import Sac, SacConfig
+from robo_rl.algo.off_policy.sac import Sac
 from robo_rl.algo.off_policy.td3 import Td3, Td3Config
-from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.critic.q import QCritic
 from robo_rl.data.replay import Replay, Transitions
@@ -119,23 +118,6 @@ def test_without_anything_real_nothing_is_told():
     batch = made(10, 0.0, torch.Generator())
     with pytest.raises(ConfigError, match="no logged transitions"):
         gap.step(batch._replace(demo=torch.zeros(10, dtype=torch.bool)))
-
-
-@pytest.mark.parametrize("config", [Td3Config, SacConfig])
-@pytest.mark.parametrize(
-    ("replay", "said"),
-    [
-        ({"demo_fraction": 0.0}, "demo_fraction 0 a minibatch is not of both kinds"),
-        ({"demo_fraction": 1.0}, "demo_fraction 1 a minibatch is not of both kinds"),
-        ({"n_step": 2}, "set n_step to 1"),
-    ],
-)
-def test_settings_that_leave_nothing_to_compare_are_refused(config, replay, said):
-    fields = {"dynamics_gap": {}, "replay": replay}
-    if config is SacConfig:
-        fields["entropy_in_target"] = False
-    with pytest.raises(ConfigError, match=said):
-        validate(fields, config)
 
 
 class Fork:

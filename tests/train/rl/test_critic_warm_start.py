@@ -165,8 +165,3 @@ def test_critics_of_equal_units_are_taken_whatever_they_do_not_read(tmp_path: Pa
 def test_critics_of_earlier_revisions_are_taken_with_a_warning(tmp_path: Path):
     with pytest.warns(Notice, match="earlier revision saved the critics without the normalisation"):
         handed_over(tmp_path, td3(), described=False)
-
-
-def test_values_of_rewards_as_they_are_do_not_go_with_scaled_ones():
-    with pytest.raises(ValueError, match="set scale_rewards to false"):
-        Td3.Config(warm_start_critics=True)
