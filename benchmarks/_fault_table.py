@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from robo_rl.bench.results.cell_record import read_json
 from robo_rl.core.atomic_files import make_directory, write_file
+from robo_rl.core.errors import DataError
 
 TOLERANCE = 1e-6  # relative tolerance on limits, for rounding
 
@@ -67,18 +69,37 @@ class FaultRow(NamedTuple):
 
 
 def filled(fault: FaultRow, wanted: int, folder: Path, *, redo: bool = False) -> TrialCounts:
-    """Return a row with at least ``wanted`` trials, resumed from its saved counts or from zero."""
+    """Return a row with at least ``wanted`` trials, resumed from its saved counts or from zero.
+
+    With ``redo`` the counts begin at zero in a file of their own, which replaces the kept one once
+    it has ``wanted`` trials. An interrupted ``redo`` resumes from that file.
+
+    Raises:
+        DataError: A file of counts is damaged.
+    """
     path = folder / f"{fault.name.replace(' ', '_').replace('%', 'percent')}.json"
-    if redo:
-        path.unlink(missing_ok=True)
-    tally = TrialCounts(**json.loads(path.read_text())) if path.exists() else TrialCounts(0, 0, {})
+    counts = path.with_suffix(".redo.json") if redo else path
+    tally = _read(counts)
     make_directory(folder)
     while tally.trials < wanted:
         tally += fault.run(tally.trials, min(fault.batch, wanted - tally.trials))
-        write_file(path, json.dumps(tally._asdict(), indent=2).encode() + b"\n")
+        write_file(counts, json.dumps(tally._asdict(), indent=2).encode() + b"\n")
         _show(f"{fault.name}: {tally.trials} of {wanted}, {tally.violations} violations")
+    if redo:
+        counts.replace(path)
     _show("")
     return tally
+
+
+def _read(path: Path) -> TrialCounts:
+    """Return the counts of a file, zero without one."""
+    if not path.exists():
+        return TrialCounts(0, 0, {})
+    hint = "delete it, and the trials are made again"
+    try:
+        return TrialCounts(**read_json(path, hint))
+    except TypeError as error:
+        raise DataError("holds no counts", where=path, found=str(error), hint=hint) from error
 
 
 HEADER = """| fault | tried | violations | what was to hold | worst |

@@ -1,19 +1,22 @@
 """Saved results of runs with their settings; a result is valid for equal settings only.
 
 Settings are those of the experiment with all defaults, so that a changed default invalidates a
-result. Options that did not exist yet count as their defaults, as in suites.
+result. Options that are newer than a result are ignored. Where the default of one describes other
+runs than the result's, a line on the standard error says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from robo_rl.bench.results.cell_record import settings_agree
+from robo_rl.bench.results.cell_record import read_json, settings_agree
+from robo_rl.bench.suite.former_defaults import former_defaults
 from robo_rl.config.compose import compose
 from robo_rl.config.models import validate
 from robo_rl.core.atomic_files import write_file
@@ -45,13 +48,22 @@ def resolve_experiment(
 
 
 def load_result(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the saved result, if its settings agree; otherwise None."""
+    """Return the saved result, if its settings agree; otherwise None.
+
+    Raises:
+        DataError: The file is damaged.
+    """
     if not path.exists():
         return None
-    found = json.loads(path.read_text())
+    found = dict(read_json(path, "delete it, and the run is made again"))
     found.pop("carried", None)
-    same = settings_agree(found.pop("settings", None), json.loads(json.dumps(settings)))
-    return found if same else None
+    kept, now = found.pop("settings", None), json.loads(json.dumps(settings))
+    if not settings_agree(kept, now):
+        return None
+    if formerly := former_defaults(kept, now):
+        said = ", ".join(f"{name}: {value}" for name, value in formerly.items())
+        print(f"{path.name}: made before the default changed from {said}", file=sys.stderr)
+    return found
 
 
 def save_result(path: Path, settings: Mapping[str, Any], found: Mapping[str, Any]) -> None:

@@ -4,8 +4,8 @@ The benchmark runs ``lift_offline`` per seed and improves its clone with ``awr``
 ``SHARE`` of the decisions is corrupted. Observations, actions or rewards get noise of ``SCALE``
 standard deviations of that column, or the successor is that of another decision (Yang et al. 2023,
 arXiv 2310.12955, random corruption). Clone and env are unchanged. Each result is measured in 400
-episodes, regardless of the gate, and no selection is based on them. Intervals cover the episodes of
-these runs, over all seeds, and no other variation.
+episodes, regardless of the gate, and no selection is based on them. Intervals are of the mean over
+seeds, see ``rate_interval``; the seeds share the start states of their episodes, which count once.
 
     python benchmarks/corrupted_data.py [--json FILE] [--seeds 0 1 2] [--kinds clean obs …]
 
@@ -19,6 +19,7 @@ import json
 from functools import partial
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 
 import torch
@@ -31,7 +32,7 @@ from robo_rl.core.atomic_files import make_directory
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.stats.intervals import wilson
+from robo_rl.stats.across_runs import rate_interval
 from robo_rl.train.datasets.demonstrations import policy_transitions
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
@@ -111,15 +112,12 @@ def line(kind: str, cells: dict[tuple[str, int], dict[str, Any]]) -> str:
     shown = [kind]
     for arm in ARMS:
         rates = [cell["success_ungated"] for (which, _), cell in cells.items() if which == arm]
-        good, of = (sum(each) for each in zip(*map(_counts, rates), strict=True))
-        low, high = wilson(good, of)
-        shown.append(", ".join(f"{100 * rate['value']:.0f}" for rate in rates))
-        shown.append(f"{100 * good / of:.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
+        values = [rate["value"] for rate in rates]
+        distinct = {rate["protocol"]: rate["n"] for rate in rates}
+        low, high = rate_interval(values, sum(distinct.values()))
+        shown.append(", ".join(f"{100 * value:.0f}" for value in values))
+        shown.append(f"{100 * fmean(values):.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
     return f"| {' | '.join(shown)} |"
-
-
-def _counts(rate: dict[str, Any]) -> tuple[int, int]:
-    return round(rate["value"] * rate["n"]), rate["n"]
 
 
 def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:

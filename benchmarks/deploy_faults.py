@@ -32,6 +32,8 @@ from _fault_stage import make_bundle
 from _fault_table import HEADER, FaultRow, TrialCounts, filled, line
 
 from robo_rl.bundle.bundle import Bundle
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
 from robo_rl_sim2real.simulated.network_delay import NetworkDelay
 
 QUICK = 0.01
@@ -56,9 +58,7 @@ def main() -> None:
     args = _arguments()
     results, rows = dict[str, Any](), list[str]()
     with tempfile.TemporaryDirectory() as folder:
-        for fault in faults(make_bundle(Path(folder) / "bundle")):
-            if args.only and fault.name not in args.only:
-                continue
+        for fault in selected(faults(make_bundle(Path(folder) / "bundle")), args.only):
             wanted = max(round(fault.trials * QUICK), 2) if args.quick else fault.trials
             tally = filled(fault, wanted, args.results, redo=args.redo)
             results[fault.name] = {"holds": fault.holds, **tally._asdict()}
@@ -66,6 +66,20 @@ def main() -> None:
     print("\n".join([HEADER, *rows]))
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def selected(rows: list[FaultRow], names: list[str]) -> list[FaultRow]:
+    """Return the rows of these names, all without names.
+
+    Raises:
+        ConfigError: No row has one of the names.
+    """
+    known = [fault.name for fault in rows]
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or ", ".join(known)
+            raise ConfigError(f"no fault '{name}'", where="--only", hint=hint)
+    return [fault for fault in rows if not names or fault.name in names]
 
 
 def faults(bundle: Bundle) -> list[FaultRow]:
@@ -134,7 +148,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--redo", action="store_true", help="forget what is kept")
     parser.add_argument("--only", nargs="+", default=[], help="names of faults")
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.redo and args.quick and args.results.resolve() == KEPT:
+        parser.error("--redo --quick would replace the kept counts: name another --results")
+    return args
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from typing import Any
 
 from _simulated_robot import simulated_robot
 
+from robo_rl.bench.results.cell_record import read_json
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.stats.across_runs import student_interval
 
@@ -44,23 +45,26 @@ def main() -> None:
     for (seed, arm), cell in found.items():
         print(f"seed {seed} {arm:8} exported {cell['exported']:.1%}  deployed {_rate(cell)}")
     gains = [_value(found[seed, "with"]) - _value(found[seed, "without"]) for seed in _seeds(args)]
-    low, high = student_interval(gains)
+    low, high = student_interval(gains) if len(gains) > 1 else (None, None)
     results: dict[str, Any] = {
         "added_latency_s": args.latency,
         "fitted": json.loads((args.results / FITTED).read_text()),
         "cells": {f"{seed} {arm}": cell for (seed, arm), cell in found.items()},
         "gain": {"value": sum(gains) / len(gains), "low": low, "high": high, "seeds": len(gains)},
     }
-    print(f"gain {results['gain']['value']:+.1%} [{low:+.1%}, {high:+.1%}] of {len(gains)} seeds")
+    interval = "" if low is None else f" [{low:+.1%}, {high:+.1%}]"
+    print(f"gain {results['gain']['value']:+.1%}{interval} of {len(gains)} seeds")
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def _cell(seed: int, arm: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the saved result of a seed's arm, or compute it."""
+    """Return the saved result of a seed's arm with so many episodes, or compute it."""
     path = args.results / f"{arm}_{seed}.json"
     if path.exists() and not args.redo:
-        return json.loads(path.read_text())
+        kept = dict(read_json(path, "delete it, and the policy is deployed again"))
+        if kept["success"]["n"] == args.episodes:
+            return kept
     late = [_fitted(args)] if ARMS[arm] else []
     bundle = train(f"{arm}_{seed}", seed, late, args)
     deploy = Path(__file__).with_name("deploy_latency.py")

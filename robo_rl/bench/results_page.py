@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from robo_rl.bench.reporting.plot import figure
@@ -55,8 +55,8 @@ rate in their first full window or, without exploration, at their start |
 their curve. A run that did not fall counts with a probability of at most 1 %. Runs whose \
 episodes share starts in groups (GRPO) are not tested |
 | rollbacks | restorations by the collapse guard in all runs |
-| worse than before | runs that end more than `degradation_threshold` below their initial \
-policy. Runs that were \
+| worse than before | runs that end below their initial policy: a success rate by more than \
+`degradation_threshold`, a return by any amount. Runs that were \
 ruined in their first block have not fallen, and the guard does not detect them |
 | growth | (after − before) ÷ abs(before) of a run, and its mean |
 | stopped early | runs that reached a stop criterion before their budget; they had less time to \
@@ -86,7 +86,7 @@ exceeds that of a single run.
 
 
 def write_page(path: Path, runners: Sequence[SuiteRunner]) -> None:
-    """Write the page, and its figures in a folder beside it.
+    """Write the page, and its figures in a folder beside it; remove older figures of the suites.
 
     Args:
         path: The Markdown file.
@@ -99,13 +99,29 @@ def write_page(path: Path, runners: Sequence[SuiteRunner]) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
-        for name, text in page(path.name, runners).items():
+        files = page(path.name, runners)
+        for name, text in files.items():
             file = path.parent / name
             make_directory(file.parent)
             write_file(file, text.encode())
+        for name in obsolete_figures(path.parent, runners, files):
+            (path.parent / name).unlink()
     except OSError as error:
         problem = f"cannot be written: {error.strerror or error}"
         raise CheckpointError(problem, where=error.filename) from error
+
+
+def obsolete_figures(
+    folder: Path, runners: Sequence[SuiteRunner], files: Collection[str]
+) -> list[str]:
+    """Return the figures in a page's folder that are of its suites and not among its files."""
+    drawn = [
+        each.relative_to(folder).as_posix()
+        for runner in runners
+        for axis in AXES
+        for each in sorted((folder / FIGURES).glob(f"{runner.plan.name}-*-{axis}.svg"))
+    ]
+    return [name for name in dict.fromkeys(drawn) if name not in files]
 
 
 def page(name: str, runners: Sequence[SuiteRunner]) -> dict[str, str]:

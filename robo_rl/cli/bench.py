@@ -217,7 +217,12 @@ def _write_page(path: Path, folders: BenchFolders) -> None:
     from robo_rl.bench.runner.suite_runner import SuiteRunner
     from robo_rl.bench.suite.suite_file import suite_names
 
-    write_page(path, [SuiteRunner(name, [], folders) for name in suite_names()])
+    _demand_there(folders.results)
+    runners = [SuiteRunner(name, [], folders) for name in suite_names()]
+    if not any(runner.kept for runner in runners):
+        hint = "name the folder of the kept cells with --results"
+        raise ConfigError("holds no kept cell", where=folders.results.resolve(), hint=hint)
+    write_page(path, runners)
     typer.echo(f"written: {path}")
 
 

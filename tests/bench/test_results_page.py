@@ -57,6 +57,16 @@ def test_a_figure_has_a_line_a_method_and_is_well_formed():
     assert places[0][1] > places[-1][1]  # upwards
 
 
+def test_of_many_lines_none_looks_like_another_and_all_names_are_inside():
+    drawn = figure("many", {f"task {i}": [curve(i % 9, 5)] for i in range(50)}, "seconds", TEN)
+    root = ElementTree.fromstring(drawn)
+    lines = [each.attrib for each in root.iter("{http://www.w3.org/2000/svg}polyline")]
+    assert len({(each["stroke"], each.get("stroke-dasharray")) for each in lines}) == 50
+    height = float(root.attrib["viewBox"].split()[3])
+    names = [each for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert max(float(each.attrib["y"]) for each in names) < height
+
+
 def test_returns_have_an_axis_of_their_own():
     points = [point._replace(returns=250.0 * i) for i, point in enumerate(curve(0, 0, 0), 1)]
     report = ReportConfig(measure="return", window=10)
@@ -91,6 +101,19 @@ def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert len(figures) == 4
     assert all((here / "docs" / name).is_file() for name in figures)
+
+
+def test_figures_that_the_page_no_longer_has_are_removed_and_others_stay(
+    runner: SuiteRunner, here: Path
+):
+    figures = here / "docs" / "figures"
+    figures.mkdir(parents=True)
+    for name in ("tiny-gone-env_steps.svg", "tiny-by_hand.svg", "other-gone-seconds.svg"):
+        (figures / name).write_text("<svg/>")
+    write_page(here / "docs" / "results.md", [runner])
+    names = {path.name for path in figures.iterdir()}
+    assert "tiny-gone-env_steps.svg" not in names
+    assert {"tiny-by_hand.svg", "other-gone-seconds.svg", "tiny-near-seconds.svg"} <= names
 
 
 def test_of_too_few_seeds_nothing_is_said(runner: SuiteRunner, monkeypatch: pytest.MonkeyPatch):

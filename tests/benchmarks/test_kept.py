@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from robo_rl.core.errors import DataError
+
 CONTENT: dict[str, Any] = {
     "base": ["task/reach", "policy/flow"],
     "stages": {
@@ -52,3 +54,22 @@ def test_a_default_that_changed_is_another_question_and_an_option_that_came_late
 def test_of_files_without_settings_nothing_is_known(module: ModuleType, tmp_path: Path):
     (tmp_path / "a.json").write_text(json.dumps({"value": 1.0}))
     assert module.load_result(tmp_path / "a.json", module.resolve_experiment(CONTENT)) is None
+
+
+def test_a_result_from_before_a_default_changed_says_so(
+    module: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    settings, path = module.resolve_experiment(CONTENT), tmp_path / "a.json"
+    older = json.loads(json.dumps(settings))
+    assert older["policy"].pop("train_times") == "grid"
+    module.save_result(path, older, {"value": 1.0})
+    assert module.load_result(path, settings) == {"value": 1.0}
+    assert "a.json: made before the default changed from train_times: uniform" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_damaged_result_is_named(module: ModuleType, tmp_path: Path):
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(DataError, match=r"a\.json: cannot be read"):
+        module.load_result(tmp_path / "a.json", {})

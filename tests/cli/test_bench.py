@@ -64,6 +64,27 @@ def test_stale_cells_and_further_seeds_are_counted_apart(here: Path, capsys):
     assert rows(capsys.readouterr().out, "tiny")[0][1:4] == ["6 of 12", "2", "1"]
 
 
+def test_a_suite_that_cannot_be_read_is_listed_beside_the_others(here: Path, capsys):
+    (here / "configs" / "suite" / "broken.yaml").write_text("base: [nosuch]\nsuite: {}\n")
+    keep(here)
+    assert main(["bench", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert rows(out, "tiny")[0][1].endswith(" of 12")
+    (row,) = rows(out, "broken")
+    assert row[1:4] == ["? of ?", "?", "?"]
+    assert "nosuch" in row[4]
+
+
+def test_a_page_of_nothing_is_refused_and_the_one_that_is_there_stays(here: Path, capsys):
+    page = here / "index.md"
+    page.write_text("as it was")
+    (here / "empty").mkdir()
+    for folder, says in {"typo": "no such folder", "empty": "holds no kept cell"}.items():
+        assert main(["bench", "--page", str(page), "--results", folder]) == 2
+        assert says in capsys.readouterr().err
+    assert page.read_text() == "as it was"
+
+
 def test_a_suite_whose_results_are_damaged_is_listed_with_its_problem(here: Path, capsys):
     keep(here)
     (here / "benchmarks" / "results" / "tiny" / "far" / "sde" / "0.json").write_text("{")

@@ -39,14 +39,12 @@ def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[T
         *floor_tables(summary, report, methods),
         _ratios(summary, report),
         _verdicts(summary, report),
-        Table(
-            "Pilots: settings tried on other tasks or seeds",
-            HEADER,
-            pilot_rows(summary.get("pilots", {}), report),
-        ),
     ]
     groups = revisions_by_cell(summary)
-    return [_marked(table, groups) for table in found if table.rows]
+    # Pilots are other runs than the cells, whose revisions the summary has.
+    title = "Pilots: settings tried on other tasks or seeds"
+    pilots = Table(title, HEADER, pilot_rows(summary.get("pilots", {}), report))
+    return [table for table in (*(_marked(t, groups) for t in found), pilots) if table.rows]
 
 
 def _marked(table: Table, groups: Mapping[CellName, Sequence[str]]) -> Table:

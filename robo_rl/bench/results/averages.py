@@ -94,8 +94,8 @@ def _falls(report: ReportConfig, kept: Sequence[CellRecord]) -> Numbers:
     """Count degraded curves, and measure their depth; see ``degradation``.
 
     ``stopped_early`` counts runs that ended before their budget. ``rollbacks`` is the total over
-    runs, None if one is unknown. ``worse`` counts runs that ended more than the degradation
-    threshold below their initial policy.
+    runs, None if one is unknown. ``worse`` counts runs that ended below their initial policy: a
+    rate by more than the degradation threshold, a return by any amount.
     """
     went_back = mean(stage_number(each, report.stage, "rollbacks") for each in kept)
     early = sum(stopped_early(each, report) for each in kept)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from robo_rl.bench.results.cell_record import CellRecord, NumberRecord
-from robo_rl.bench.results.scores import protocol_of
+from robo_rl.bench.results.scores import start_states
 from robo_rl.stats.across_runs import rate_interval
 
 PART = re.compile(r"(?:(?P<variant>[\w-]+)/)?success(?:/(?P<task>.+))?")
@@ -65,5 +65,5 @@ def _rates(record: CellRecord) -> Iterator[tuple[tuple[str, str, str], _Rate]]:
             task, variant = said["task"] or "", said["variant"] or ""
             if not (task or variant) or not number.n or number.value is None:
                 continue
-            rate = _Rate(number.value, number.n, protocol_of(number) or record.seed)
+            rate = _Rate(number.value, number.n, start_states(record, number))
             yield (stage, variant, task), rate

@@ -65,15 +65,29 @@ class PilotChoices(ConfigModel):
     methods: dict[str, PilotChoice] = Field(default_factory=dict)
 
     @classmethod
-    def read(cls, root: Path, suite: str) -> PilotChoices:
+    def read(cls, root: Path, suite: str, *, mends: bool = False) -> PilotChoices:
         """Read the choices of a suite from its results; empty without a file.
+
+        Args:
+            root: Folder of the results.
+            suite: Name of the suite.
+            mends: Whether a damaged file counts as none, because it is written anew.
 
         Raises:
             DataError: The file is damaged.
         """
-        path, hint = root / suite / FOLDER / FILE, f"`robo-rl bench {suite} --pilots` writes it"
+        path = root / suite / FOLDER / FILE
         if not path.is_file():
             return cls()
+        try:
+            return cls._load(path, f"`robo-rl bench {suite} --pilots` writes it")
+        except DataError:
+            if mends:
+                return cls()
+            raise
+
+    @classmethod
+    def _load(cls, path: Path, hint: str) -> PilotChoices:
         try:
             return cls.model_validate(read_json(path, hint))
         except ValidationError as error:

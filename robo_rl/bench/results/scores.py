@@ -38,19 +38,27 @@ def episodes(kept: Iterable[CellRecord], report: ReportConfig) -> int:
     """Return the number of distinct evaluation episodes of cells; 0 if one is unknown.
 
     All cells of a task with the same episodes, seed and envs of ``eval`` have the same start states
-    and noise. They are as many runs of the same episodes, which count once. The hash of the
-    protocol would tell equal episodes apart, because it changes with each new option of the env.
-    Of records without a protocol every seed counts.
+    and noise. They are as many runs of the same episodes, which count once. Of records without a
+    protocol every seed counts.
     """
     known: dict[tuple[str, Any], int] = {}
     for each in kept:
         found = each.stages[report.stage].numbers.get(report.measure)
         if not isinstance(found, NumberRecord) or not found.n:
             return 0
-        fixed = each.config.get("eval", {})
-        states = tuple(fixed.get(name) for name in ("episodes", "seed", "num_envs"))
-        known[each.task, states if protocol_of(found) else each.seed] = found.n
+        known[each.task, start_states(each, found)] = found.n
     return sum(known.values())
+
+
+def start_states(kept: CellRecord, number: NumberRecord) -> object:
+    """Return the key of a number's start states and noise, which cells of a task can share.
+
+    The hash of the protocol would tell equal episodes apart, because it changes with each new
+    option of the env. Without a protocol it is the seed.
+    """
+    fixed = kept.config.get("eval", {})
+    states = tuple(fixed.get(name) for name in ("episodes", "seed", "num_envs"))
+    return states if protocol_of(number) else kept.seed
 
 
 def protocol_of(number: NumberRecord) -> str:

@@ -118,9 +118,10 @@ def suite_row(name: str, results: Path) -> tuple[str, ...]:
 
     Only kept cells are composed, so that it is fast.
     """
-    plan = load_plan(name)
-    cells = len(cell_keys(plan.suite))
+    cells: int | str = "?"
     try:
+        plan = load_plan(name)
+        cells = len(cell_keys(plan.suite))
         plan = with_choices(plan, PilotChoices.read(results, plan.name).valid(plan))
         own, further, stale = _counted(plan, Results(results, plan.name).read())
     except RoboRlError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.collect import make_cell_record
@@ -27,15 +27,21 @@ class BenchSession:
 
     Args:
         results: Store of the finished cells.
+        planned: Records of the cells when the session was planned; none of them holds up a cell.
         pace: Number of runs at once, threads of each, and version.
         estimate: Estimator of durations, updated with each finished cell.
         board: Progress display.
     """
 
     def __init__(
-        self, results: Results, pace: RunConditions, estimate: EtaEstimator, board: ProgressDisplay
+        self,
+        results: Results,
+        planned: Mapping[CellKey, CellRecord],
+        pace: RunConditions,
+        estimate: EtaEstimator,
+        board: ProgressDisplay,
     ) -> None:
-        self._results, self._pace = results, pace
+        self._results, self._planned, self._pace = results, planned, pace
         self._estimate, self._board = estimate, board
         self._elsewhere: set[str] = set()
         self._queue: list[RunTask] = []
@@ -82,7 +88,7 @@ class BenchSession:
     def _start(self, work: RunTask) -> None:
         """Start a run; shared stages that another process makes stay in the queue."""
         try:
-            job = work.start(self._pace, self._is_kept)
+            job = work.start(self._pace, self.is_kept)
         except RunLockedError:
             if work.provides is not None:
                 self._wait(work)
@@ -102,9 +108,10 @@ class BenchSession:
             self._elsewhere.add(work.label)
             self._board.print_line(f"{work.label}: another process is making it, waiting")
 
-    def _is_kept(self, cell: Cell) -> bool:
+    def is_kept(self, cell: Cell) -> bool:
+        """Return whether another process has kept a cell since the session was planned."""
         kept = self._results.find(cell.key)
-        if kept is None or not kept.matches_cell(cell):
+        if kept is None or kept == self._planned.get(cell.key) or not kept.matches_cell(cell):
             return False
         return not (kept.world and changed_parts(kept.world, world_of(cell.experiment)))
 

@@ -75,7 +75,7 @@ class SuiteRunner:
 
     Raises:
         ConfigError: The suite is invalid, or has no pilots; the message lists all problems.
-        DataError: A kept cell, or the file of the choices, is damaged.
+        DataError: A kept cell is damaged; without ``pilots`` also the file of the choices.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class SuiteRunner:
         plan = load_plan(name, overrides)
         self.name, self.pilots = plan.name, pilots
         self.select_by: SelectBy = plan.suite.pilots.select_by if plan.suite.pilots else "final"
-        self.choices: PilotChoices = _choices(plan, folders)
+        self.choices: PilotChoices = _choices(plan, folders, mends=pilots)
         self.plan: SuitePlan = plan.pilot_plan() if pilots else with_choices(plan, self.choices)
         self.results = Results(folders.results, self.plan.name)
         self.out = folders.out / self.plan.name
@@ -192,7 +192,7 @@ class SuiteRunner:
         tasks = self.run_tasks(chosen)
         emit_precision_warnings(task.experiment for task in tasks)
         with ProgressDisplay() as board:
-            sitting = BenchSession(self.results, pace, self.estimate, board)
+            sitting = BenchSession(self.results, self.kept, pace, self.estimate, board)
             if chosen:
                 self.results.demand_writable()
                 sitting.run(tasks)
@@ -214,7 +214,7 @@ class SuiteRunner:
         found = choose_settings(self.plan, records, self.select_by)
         methods = {**self.choices.methods, **found.methods}
         self.choices = found.model_copy(update={"methods": methods})
-        if methods and self.choices != PilotChoices.read(self.results.root, self.name):
+        if methods and self.choices != PilotChoices.read(self.results.root, self.name, mends=True):
             self.choices.write(self.results.root, self.name)
 
     def valid_records(self) -> dict[CellKey, CellRecord]:
@@ -224,7 +224,7 @@ class SuiteRunner:
     def summary(self) -> dict[str, Any]:
         """Return the numbers of the suite; see ``summarise``."""
         cells = {key: self.cells[key] for key in self.keys()}
-        whole = FullSuite(self.plan.suite, comparable_cells(self.cells, self.kept))
+        whole = FullSuite(self.plan.filed_suite, comparable_cells(self.cells, self.kept))
         found = summarise(self.plan.name, self.part, cells, self.kept, whole)
         chosen = {m: each.model_dump(mode="json") for m, each in self.choices.methods.items()}
         return found | {"pilots": chosen}
@@ -249,11 +249,11 @@ def _published(folders: BenchFolders, name: str, plan: SuitePlan) -> dict[CellKe
     return first | second
 
 
-def _choices(plan: SuitePlan, folders: BenchFolders) -> PilotChoices:
+def _choices(plan: SuitePlan, folders: BenchFolders, *, mends: bool) -> PilotChoices:
     """Return the valid choices of a suite: those among its results, else the published ones."""
     for root in (folders.results, folders.published):
         if plan.suite.pilots is not None and root is not None:
-            found = PilotChoices.read(root, plan.name).valid(plan)
+            found = PilotChoices.read(root, plan.name, mends=mends).valid(plan)
             if found.methods:
                 return found
     return PilotChoices().valid(plan)

@@ -77,6 +77,7 @@ class SuitePlan:
             line, and a file in another place.
         settings: Method → overrides of its setting, that of a pilot or the chosen one.
         origins: Method → pilot that chose its setting.
+        file_seeds: Seeds of the suite's file, without those of the command line; empty if equal.
     """
 
     name: str
@@ -88,11 +89,17 @@ class SuitePlan:
     changed: tuple[str, ...]
     settings: dict[str, YamlNode] = field(default_factory=dict[str, YamlNode])
     origins: dict[str, PilotOrigin] = field(default_factory=dict[str, PilotOrigin])
+    file_seeds: tuple[int, ...] = ()
 
     @property
     def command(self) -> str:
         """The command line that runs it."""
         return f"robo-rl bench {self.name.replace(f'/{PILOTS}', ' --pilots')}"
+
+    @property
+    def filed_suite(self) -> Suite:
+        """The suite with the seeds of its file, which plan the looks of the sequential test."""
+        return self.suite.model_copy(update={"seeds": self.file_seeds or self.suite.seeds})
 
     def pilot_plan(self) -> SuitePlan:
         """Return the suite of the pilots, in which ``NAME@i`` is setting i of method NAME.
@@ -125,6 +132,7 @@ class SuitePlan:
             base=merge(self.base, expand_layer(nodes.get("experiment", empty_layer()))),
             overlays=pilot_overlays(nodes, self.overlays["methods"]),
             settings=settings,
+            file_seeds=(),
         )
 
     def settings_digest(self, method: str) -> str:

@@ -55,7 +55,17 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> SuitePlan:
         overlays={key: _labelled(section, key) for key in _OVERLAYS},
         cli_overrides=of_cells,
         changed=(*([name] if foreign else []), *_changed(last)),
+        file_seeds=_file_seeds(tree, of_suite),
     )
+
+
+def _file_seeds(tree: YamlNode, given: YamlNode) -> tuple[int, ...]:
+    """Return the seeds of a suite's file where the command line gives others."""
+    own = cast("dict[str, YamlNode]", given.value).get(FOLDER)
+    if own is None or not isinstance(own.value, dict) or "seeds" not in own.value:
+        return ()
+    section = cast("dict[str, YamlNode]", tree.value)[FOLDER]
+    return tuple(validate(_own(expand_task_list(section, TASK_KEY)), _Root).suite.seeds)
 
 
 def _found(name: str) -> tuple[str, YamlNode, bool]:

@@ -27,7 +27,7 @@ from robo_rl.env.device_transfer import on_device
 from robo_rl.env.env_check import demand_attributes
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
-from robo_rl.train.pipeline.preflight.inputs import find_problems
+from robo_rl.train.pipeline.stage_problems import find_problems
 from robo_rl.train.pipeline.stage_traits import StageTraits
 
 

@@ -11,6 +11,8 @@ from robo_rl.bench.results.cell_record import NumberRecord
 from robo_rl.bench.results.parts import parts
 from robo_rl.stats.across_runs import rate_interval
 
+EVAL = {"episodes": 100, "seed": 7, "num_envs": 10}
+
 
 def cell(seed: int = 0, protocol: str = "", **numbers: tuple[float, int]) -> Any:
     found = {
@@ -19,7 +21,8 @@ def cell(seed: int = 0, protocol: str = "", **numbers: tuple[float, int]) -> Any
         )
         for name, (value, n) in numbers.items()
     }
-    return SimpleNamespace(seed=seed, stages={"online": SimpleNamespace(numbers=found)})
+    stages = {"online": SimpleNamespace(numbers=found)}
+    return SimpleNamespace(seed=seed, stages=stages, config={"eval": EVAL})
 
 
 def test_a_part_has_the_mean_of_its_seeds_with_their_interval():
@@ -39,7 +42,8 @@ def test_a_part_has_the_mean_of_its_seeds_with_their_interval():
 
 
 def test_episodes_that_seeds_share_count_once():
-    cells = [cell(seed, "same", success_of_lift=(0.9, 100)) for seed in range(3)]
+    hashes = ("old", "old", "with a newer option")
+    cells = [cell(i, text, success_of_lift=(0.9, 100)) for i, text in enumerate(hashes)]
     (row,) = parts(cells)
     assert row["episodes"] == 300
     assert (row["low"], row["high"]) == tuple(rate_interval([0.9] * 3, 100))

@@ -72,6 +72,21 @@ def test_a_method_that_lacks_a_seed_holds_up_all():
     assert [each["next"] for each in found] == [[2], [2]]
 
 
+def test_seeds_of_the_command_line_change_no_verdict(here: Path):
+    places = BenchFolders(here / "runs", here / "results")
+    runner = SuiteRunner("tiny", [], places)
+    for key in cell_keys(runner.plan.suite):
+        worth = 0.9 if key.method == "default" else 0.5
+        found = kept(*key, worth, digest=runner.cells[key].digest, suite="tiny")
+        runner.results.write(found)
+    as_filed = SuiteRunner("tiny", [], places).summary()["sequential"]
+    assert as_filed[0]["seeds"] == 0
+    assert as_filed[0]["next"] == [2]
+    for seeds in ("[1]", "[1, 0, 2]", "[5]"):
+        other = SuiteRunner("tiny", [f"suite.seeds={seeds}"], places)
+        assert other.summary()["sequential"] == as_filed
+
+
 def test_looking_at_a_part_of_a_suite_changes_no_verdict(here: Path):
     runner = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
     for key in cell_keys(runner.plan.suite):

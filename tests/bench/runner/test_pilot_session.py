@@ -10,6 +10,7 @@ import pytest
 from small_suites import SUITE, kept, write_suite
 
 from robo_rl.bench.results.store import Results
+from robo_rl.bench.runner.suite_runner import BenchFolders, SuiteRunner
 from robo_rl.bench.suite.suite import cell_keys
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.cli.main import main
@@ -85,6 +86,37 @@ def test_a_choice_is_made_from_what_is_kept_and_then_used(piloted: Path, capsys)
     assert len(rows) == 1
     assert rows[0].rstrip().endswith("yes")
     assert "60.0 %" in rows[0]
+
+
+@pytest.mark.parametrize("damage", ["{", '{"methods": 3}'])
+def test_a_damaged_choice_is_made_again_by_the_command_that_its_error_names(
+    piloted: Path, damage: str, capsys
+):
+    keep_pilots(piloted, {"default@0": 0.5, "default@1": 0.6, "sde@0": 0.5, "sde@1": 0.5})
+    assert main(["bench", "tiny", "--pilots"]) == 0
+    made = chosen(piloted)
+    (piloted / "benchmarks" / "results" / "tiny" / "pilots" / "chosen.json").write_text(damage)
+    capsys.readouterr()
+    assert main(["bench", "tiny", "--summary"]) == 2
+    assert "`robo-rl bench tiny --pilots` writes it" in capsys.readouterr().err
+    assert main(["bench", "tiny", "--pilots"]) == 0
+    assert chosen(piloted) == made
+
+
+def test_the_table_of_the_pilots_has_no_revision_of_the_cells(piloted: Path, capsys):
+    keep_pilots(piloted, {"default@0": 0.5, "default@1": 0.6, "sde@0": 0.5, "sde@1": 0.5})
+    assert main(["bench", "tiny", "--pilots"]) == 0
+    results = BenchFolders(piloted / "runs", piloted / "benchmarks" / "results")
+    runner = SuiteRunner("tiny", [], results)
+    for key, cell in runner.cells.items():
+        made = {"robo-rl": f"0.1.0+g012345{len(key.method)}"}
+        pilot = cell.pilot and cell.pilot.model_dump()
+        found = kept(*key, digest=cell.digest, suite="tiny", versions=made, pilot=pilot)
+        runner.results.write(found)
+    runner.kept = runner.results.read()
+    headers = {table.title: table.header for table in runner.tables(runner.summary())}
+    assert "revision" in headers["Every task"]
+    assert "revision" not in headers["Pilots: settings tried on other tasks or seeds"]
 
 
 def test_pilots_have_the_suites_seeds(piloted: Path, capsys):

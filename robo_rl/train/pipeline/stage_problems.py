@@ -1,0 +1,68 @@
+"""Finds problems of an experiment's stages from their settings, before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from robo_rl.config.component import Component
+from robo_rl.core.errors import ConfigError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.pipeline.stage_traits import StageTraits, missing_artifact
+
+
+class Problem(NamedTuple):
+    """A stage and the reason why it would fail."""
+
+    stage: str
+    problem: str
+
+
+def find_problems(
+    stages: Mapping[str, Component[StageTraits]],
+    own: Component[DenoisingPolicy],
+    *,
+    is_all: bool = True,
+) -> Iterator[Problem]:
+    """Yield all problems that the settings show; a problem may occur twice.
+
+    Args:
+        stages: Label → stage, in order.
+        own: The experiment's policy.
+        is_all: Whether no further stages follow in the experiment.
+    """
+    made: set[str] | None = set()  # None once a stage with unknown artifacts has run
+    policy: Component[DenoisingPolicy] | None = own
+    for label, stage in stages.items():
+        said: type[StageTraits] = stage.cls
+        yield from (Problem(label, missing_artifact(kind)) for kind in _missing(stage, made))
+        try:
+            if policy is not None:
+                said.check_policy(stage.cfg, policy)
+        except ConfigError as error:
+            yield Problem(label, str(error))
+        try:
+            policy = said.output_policy(stage.cfg, policy, own)
+        except ConfigError as error:
+            yield Problem(label, str(error))
+            policy = None
+        made = None if made is None or said.makes is None else made | set(said.makes)
+    yield from _idle(stages) if is_all else ()
+
+
+def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
+    """Yield a problem if the last stage takes up nothing and no stage follows to use its result."""
+    *before, last = stages
+    said: type[StageTraits] = stages[last].cls
+    if before and said.makes and not said.needs:
+        text = (
+            f"no later stage uses its result ({', '.join(said.makes)}); place it before the stages"
+            " that use it, in a file, and remove the stages that it replaces (bc: false)"
+        )
+        yield Problem(last, text)
+
+
+def _missing(stage: Component[StageTraits], made: set[str] | None) -> list[str]:
+    if made is None:
+        return []
+    return [kind for kind in stage.cls.needed_artifacts(stage.cfg) if kind not in made]
