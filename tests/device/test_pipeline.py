@@ -16,7 +16,7 @@ from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
-from robo_rl.train.pipeline.stage import stage_digest
+from robo_rl.train.pipeline.stage_digest import stage_digest
 
 QUICK = {**EXPERIMENT, "eval": {"episodes": 2, "num_envs": 2}}
 LEARNT = {"offline": {"critic_steps": 3, "steps": 2, "holdout_fraction": 0.0, "fqe": {"steps": 2}}}

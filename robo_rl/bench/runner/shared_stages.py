@@ -19,7 +19,8 @@ from robo_rl.bench.suite.suite import CellKey
 from robo_rl.core.atomic_files import staged_directory
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run_directory import stage_folder
-from robo_rl.train.pipeline.stage import REPORT, stage_digest
+from robo_rl.train.pipeline.stage import REPORT
+from robo_rl.train.pipeline.stage_digest import stage_digest
 from robo_rl.train.pipeline.world_digest import changed_parts, read_world, world_of
 
 

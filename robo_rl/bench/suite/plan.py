@@ -23,7 +23,7 @@ from robo_rl.config.models import ConfigTree, digest, validate
 from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
-from robo_rl.train.pipeline.stage import stage_digest
+from robo_rl.train.pipeline.stage_digest import stage_digest
 
 FOLDER = "suite"
 WAIVER = "a benchmark keeps what comes out and builds nothing on it"

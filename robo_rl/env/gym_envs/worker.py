@@ -18,21 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robo_rl.core.errors import ConfigError, PluginError, RoboRlError, SpecError
+from robo_rl.core.errors import PluginError, RoboRlError, SpecError
 from robo_rl.core.labels import as_flag
-from robo_rl.core.suggestions import as_array_name, is_array_name
 from robo_rl.env.rendering.live_worlds import EnvCameras
 from robo_rl.env.serve.shared_arrays import Arrays, arrays_in
 from robo_rl.env.workers.channel import PickleConnection
+from robo_rl.env.workers.env_interface import obs_names, read_interface
 from robo_rl.env.workers.global_generators import GlobalGenerators
-from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest, shared_fields
+from robo_rl.env.workers.shared_memory import EnvRequest, shared_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-_DEFAULT_DT_S = 0.05
 _TRACEBACK_CHARS = 4000
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -87,8 +84,8 @@ class EnvGroup:
         self._doing = "make"
         try:
             self._envs = [_make(request) for _ in self._ids]
-            self._names = _names(self._envs[0].observation_space)
-            self.interface = _interface(self._envs[0], request)
+            self._names = obs_names(self._envs[0].observation_space)
+            self.interface = read_interface(self._envs[0], request)
             self._cameras = EnvCameras(self._envs, request.cameras) if request.cameras else None
         except Exception as error:
             raise self._blame(error) from error
@@ -262,97 +259,6 @@ def _make(request: EnvRequest) -> Any:
             found=str(error),
             hint="if a package registers it, name that package in import_module",
         ) from error
-
-
-def _interface(env: Any, request: EnvRequest) -> EnvInterface:
-    obs, limits = _obs_fields(env.observation_space)
-    if taken := {view.item for view in request.cameras} & set(obs):
-        raise ConfigError(
-            f"two items of the observation are called '{min(taken)}'",
-            where="cameras",
-            hint="give the camera another obs",
-        )
-    obs |= {view.item: ((3, view.height, view.width), "uint8") for view in request.cameras}
-    act = _float_box(env.action_space)
-    steps = request.max_episode_steps or env.spec.max_episode_steps
-    if steps is None:
-        raise ConfigError(
-            "the env has no time limit of its own", hint="set max_episode_steps in its config"
-        )
-    low, high = _limits(act)
-    size = int(np.prod(act.shape, dtype=np.int64))
-    return EnvInterface(obs, limits, size, low, high, _dt_s(env), int(steps))
-
-
-def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return name → shape and dtype, and name → limits of vectors; shape () becomes (1,)."""
-    from gymnasium import spaces
-
-    found: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-    for name, original in _names(space).items():
-        part = space[original] if isinstance(space, spaces.Dict) else space
-        if not isinstance(part, spaces.Box) or 0 in part.shape:
-            raise SpecError(
-                f"observation '{original}' is not supported",
-                expected="a Box with elements",
-                found=str(part),
-            )
-        pixels = part.dtype == np.uint8
-        shape = tuple(part.shape) or (1,)
-        found[name] = (shape, "uint8" if pixels else "float32")
-        if not pixels and len(shape) == 1:
-            limits[name] = _limits(part)
-    return found, limits
-
-
-def _names(space: Any) -> dict[str, str]:
-    """Return array name → the env's own name of each observation; a Box is ``state``.
-
-    Raises:
-        ConfigError: Two names become the same, or one is empty or too long.
-    """
-    from gymnasium import spaces
-
-    originals = list(space.spaces) if isinstance(space, spaces.Dict) else ["state"]
-    names = {as_array_name(str(original)): original for original in originals}
-    if len(names) < len(originals) or not all(map(is_array_name, names)):
-        raise ConfigError(
-            "names of observations cannot name arrays",
-            expected="at most 100 letters, digits, _ and -, apart when others become _",
-            found=originals,
-            hint="rename them in a wrapper of the env",
-        )
-    return names
-
-
-def _float_box(space: Any) -> Any:
-    from gymnasium import spaces
-
-    box = isinstance(space, spaces.Box) and 0 not in space.shape
-    if box and np.issubdtype(space.dtype, np.floating):
-        return space
-    raise SpecError(
-        "the action space is not supported", expected="a Box of real numbers", found=str(space)
-    )
-
-
-def _limits(box: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return low and high, flattened; both empty where one of them is infinite."""
-    low: NDArray[Any] = np.asarray(box.low, dtype=np.float64).ravel()
-    high: NDArray[Any] = np.asarray(box.high, dtype=np.float64).ravel()
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        return (), ()
-    return tuple(low.tolist()), tuple(high.tolist())
-
-
-def _dt_s(env: Any) -> float:
-    """Return the seconds per step: the env's ``dt``, else one rendering frame, else 0.05."""
-    dt = getattr(env.unwrapped, "dt", None)
-    if isinstance(dt, Real) and float(dt) > 0:
-        return float(dt)
-    fps = (env.metadata or {}).get("render_fps")
-    return 1.0 / float(fps) if fps else _DEFAULT_DT_S
 
 
 def _success(info: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from robo_rl.config.differences import UNSET, Difference, differences
 from robo_rl.config.interpolation import KeyPath
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage import fields_read
+from robo_rl.train.pipeline.stage_digest import fields_read
 
 _IDLE = frozenset({"name", "launch"})
 """Keys that never change a stage."""

@@ -18,7 +18,8 @@ from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage import Context, Reevaluable, Report, Stage, stage_digest
+from robo_rl.train.pipeline.stage import Context, Reevaluable, Report, Stage
+from robo_rl.train.pipeline.stage_digest import stage_digest
 
 FILE, MARK = "evaluation.json", "digest"
 

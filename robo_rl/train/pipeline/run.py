@@ -36,13 +36,8 @@ from robo_rl.train.pipeline.run_directory import (
     record_run,
     stage_folder,
 )
-from robo_rl.train.pipeline.stage import (
-    Context,
-    Report,
-    Stage,
-    stage_digest,
-    stage_world,
-)
+from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.pipeline.stage_digest import stage_digest, stage_world
 from robo_rl.train.pipeline.stage_traits import check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world

@@ -23,7 +23,8 @@ from robo_rl.train.pipeline.reevaluation import (
     read_mark,
     write_mark,
 )
-from robo_rl.train.pipeline.stage import REPORT, stage_digest, stage_world
+from robo_rl.train.pipeline.stage import REPORT
+from robo_rl.train.pipeline.stage_digest import stage_digest, stage_world
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
 
 RUN, SECONDS, LOCK = "run.json", "seconds", ".lock"

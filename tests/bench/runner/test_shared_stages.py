@@ -14,7 +14,8 @@ from robo_rl.bench.runner.shared_stages import SharedStages, copy_shared_stages,
 from robo_rl.bench.suite.suite import CellKey
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.core.errors import DataError
-from robo_rl.train.pipeline.stage import Report, stage_digest
+from robo_rl.train.pipeline.stage import Report
+from robo_rl.train.pipeline.stage_digest import stage_digest
 from robo_rl.train.pipeline.world_digest import world_of
 
 

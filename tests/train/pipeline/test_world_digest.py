@@ -23,7 +23,8 @@ from robo_rl.core.errors import ConfigError, DataError, PluginError
 from robo_rl.train.evaluation.evaluate import EvalProtocol, protocol_digest
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
-from robo_rl.train.pipeline.stage import Report, stage_world
+from robo_rl.train.pipeline.stage import Report
+from robo_rl.train.pipeline.stage_digest import stage_world
 from robo_rl.train.pipeline.world_digest import World, changed_parts, describe_changes, world_of
 
 TREE: dict[str, Any] = {

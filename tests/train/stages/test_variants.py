@@ -11,7 +11,8 @@ from small_runs import EXPERIMENT
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError, DataError
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage import Context, stage_world
+from robo_rl.train.pipeline.stage import Context
+from robo_rl.train.pipeline.stage_digest import stage_world
 from robo_rl.train.pipeline.world_digest import changed_parts, world_of
 from robo_rl.train.stages.init_policy import InitPolicy
 from robo_rl.train.stages.variants import EvaluateVariants
