@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,19 @@ MAPPING: dict[str, Any] = {
     "act_reference": "absolute",
     "success": True,
 }
+
+
+def png(height: int, width: int) -> bytes:
+    """A black image, whose file is a thousandth of its pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        crc = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + crc
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress(bytes(height * (1 + 3 * width)))
+    parts = [chunk(b"IHDR", header), chunk(b"IDAT", rows), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
 def convert(root: Path, out: Path, mapping: object = MAPPING) -> ZarrStore:

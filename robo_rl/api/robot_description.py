@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from robo_rl.api.cameras import Side
 from robo_rl.api.control_axes import CommandAxis, EndEffectorAxes, Joint
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.suggestions import did_you_mean
 
 
 class Control(ConfigModel):
@@ -100,7 +101,7 @@ class Topics(ConfigModel):
         joint_states: Measured joints.
         command: Joint commands, as arrays.
         trajectory: Joint commands, as trajectories.
-        images: Image topic of each camera.
+        images: Name of a camera of the robot → its image topic.
         ee_pose: Measured pose of the end effector, ``frames.ee_site``, in the base's frame.
         ee_pose_command: Commands of the end effector, as poses.
         ee_twist_command: Commands of the end effector, as velocities.
@@ -194,6 +195,16 @@ class RobotDescription(ConfigModel):
     def ctrl_high(self) -> NDArray[np.float64]:
         """Return the (nu,) upper limits of the targets."""
         return np.array([joint.high for joint in self.actuated_joints])
+
+    @model_validator(mode="after")
+    def _images_are_of_cameras(self) -> RobotDescription:
+        names = tuple(camera.name for camera in self.cameras)
+        if names:
+            _unique("camera", names)
+        for name in self.topics.images:
+            if name not in names:
+                raise ValueError(f"topics.images: no camera '{name}'; {did_you_mean(name, names)}")
+        return self
 
     @model_validator(mode="after")
     def _names_and_sizes_agree(self) -> RobotDescription:

@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Generator, Iterable
+from io import FileIO
 from pathlib import Path
 
 _TEMPORARY = ".tmp-"
@@ -49,9 +50,10 @@ def append_file(path: Path, data: bytes) -> None:
     """Append to a file, all or nothing as long as this process survives.
 
     Raises:
-        OSError: It could not be written; the file has been truncated to its previous size.
+        OSError: It could not be written, and has been truncated to its previous size; or it is
+            missing or a link.
     """
-    with path.open("r+b", buffering=0) as file:
+    with _opened(path) as file:
         end = file.seek(0, os.SEEK_END)
         try:
             _write_all(file.fileno(), data)
@@ -78,8 +80,12 @@ def overwrite_file(path: Path, data: bytes) -> None:
 
 
 def truncate_file(path: Path, size: int) -> None:
-    """Truncate a file to ``size`` bytes and flush it to the disk."""
-    with path.open("r+b") as file:
+    """Truncate a file to ``size`` bytes and flush it to the disk.
+
+    Raises:
+        OSError: It could not be truncated, or is missing or a link.
+    """
+    with _opened(path) as file:
         file.truncate(size)
         os.fsync(file.fileno())
 
@@ -179,6 +185,11 @@ def _take_name(stage: Path, final: Path) -> None:
     sync([final.parent])
     if old.exists():
         discard(old)
+
+
+def _opened(path: Path) -> FileIO:
+    """Open a file without buffer for reading and writing, but do not follow a link."""
+    return FileIO(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

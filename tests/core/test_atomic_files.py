@@ -55,6 +55,19 @@ def test_a_failed_append_is_cut_off_again(tmp_path, monkeypatch):
     assert file.read_bytes() == b"one\ntwo\n"
 
 
+def test_a_link_is_neither_appended_to_nor_truncated(tmp_path):
+    victim, link = tmp_path / "victim", tmp_path / "link"
+    victim.write_bytes(b"content")
+    link.symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"):
+        durable.append_file(link, b"more")
+    with pytest.raises(OSError, match="symbolic links"):
+        durable.truncate_file(link, 1)
+    assert victim.read_bytes() == b"content"
+    durable.truncate_file(victim, 3)
+    assert victim.read_bytes() == b"con"
+
+
 def test_everything_is_flushed_before_it_takes_its_name_and_the_name_after(tmp_path, monkeypatch):
     events = []
     fsync, rename = os.fsync, os.rename

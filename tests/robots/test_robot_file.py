@@ -52,6 +52,7 @@ def test_folder_without_python_is_a_robot(tmp_path: Path) -> None:
         ("kp: [10]", "kp: [10, 10]", "control.kp"),
         ("physics_hz: 200", "physics_hz: 210", "multiple of control_hz"),
         ("physics_hz: 200", "physics_hz: .nan", "physics_hz"),
+        ("/trajectory}", "/trajectory, images: {frnt: /image}}", "no camera 'frnt'; known: none"),
         ("home: 0.5}", "home: 0.5, mimic: other}", "names must be unique and at least one"),
         ("name: stick", "name: [stick", "robot.yaml"),
         ("mjcf: stick.xml", "mjcf: !!python/object:os.system {}", "robot.yaml"),

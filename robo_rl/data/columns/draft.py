@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from robo_rl.core.suggestions import as_array_name
 from robo_rl.data.columns.feature import Columns, Feature
-from robo_rl.data.columns.mapping import RANGES, UNITS
+from robo_rl.data.columns.units import RANGES, UNITS
 
 _ASKED = "???  # true, false, or a column"
 

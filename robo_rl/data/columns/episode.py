@@ -5,7 +5,7 @@ Shapes: L rows of an episode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from robo_rl.core.images import crop_and_resize
 from robo_rl.core.memory import demand_memory
 from robo_rl.data.columns.feature import Columns
 from robo_rl.data.columns.mapping import Mapping, Picture
+from robo_rl.data.columns.vector import Vector
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
 
 ROWS_AFTER_END = "rows_after_end"
@@ -56,8 +57,8 @@ def build_episode(
     needed = _COPIES * length * mapping.obs_spec(info).num_bytes
     demand_memory(needed, str(where), "use smaller images in the mapping")
 
-    def vector(source: Any) -> NDArray[np.float32]:
-        return source.convert(column(source.source), info.features[source.source])
+    def vector(source: Vector, is_delta: Sequence[bool] = (False,)) -> NDArray[np.float32]:
+        return source.convert(column(source.source), info.features[source.source], is_delta)
 
     def flags(name: str) -> NDArray[np.bool_]:
         values = column(name).reshape(-1)
@@ -70,12 +71,13 @@ def build_episode(
     stop = int(over[0]) + 1 if len(over) else length
     success = told if isinstance(told, bool) else bool(flags(told)[:stop].any())
     ended = ends if isinstance(ends, bool) else bool(len(over)) if ends else success
+    changes = mapping.act_spec(info).is_delta
     last = np.arange(stop) == stop - 1
     rew = column(mapping.rew).reshape(-1) if mapping.rew else np.zeros(length)
     episode: dict[str, Any] = {
         "obs": {name: vector(each)[:stop] for name, each in mapping.obs.items()}
         | {name: images(each)[:stop] for name, each in mapping.cameras.items()},
-        "act": vector(mapping.act)[:stop],
+        "act": vector(mapping.act, changes)[:stop],
         "rew": rew[:stop].astype(np.float32),
         "terminated": last & ended,
         "truncated": last & (not ended),
@@ -83,7 +85,7 @@ def build_episode(
         "meta": {ROWS_AFTER_END: length - stop} if stop < length else {},
     }
     if mapping.executed is not None:
-        episode[EXECUTED] = vector(mapping.executed)[:stop]
+        episode[EXECUTED] = vector(mapping.executed, changes)[:stop]
     if mapping.intervention:
         episode[INTERVENTION] = flags(mapping.intervention)[:stop]
     return episode

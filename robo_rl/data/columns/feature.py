@@ -11,6 +11,14 @@ from pydantic import BaseModel, ConfigDict
 PICTURES = ("video", "image")
 """Types of columns of images."""
 
+CHANNELS = (1, 3)
+"""Numbers of channels of an image: grey or colour."""
+
+
+def has_channels(shape: tuple[int, ...]) -> bool:
+    """Return whether a shape is that of an image, with the channels first or last."""
+    return len(shape) == 3 and bool({shape[0], shape[2]} & {*CHANNELS})
+
 
 class Feature(BaseModel):
     """One column of the dataset; other fields of the file are ignored."""
@@ -34,7 +42,7 @@ class Feature(BaseModel):
     @property
     def sides(self) -> tuple[int, int]:
         """Return the height and width of an image."""
-        height, width = self.shape[:2] if self.shape[2] in (1, 3) else self.shape[1:]
+        height, width = self.shape[:2] if self.shape[2] in CHANNELS else self.shape[1:]
         return height, width
 
     @property

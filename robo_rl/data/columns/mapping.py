@@ -1,20 +1,15 @@
-"""What columns of other software mean: units, names and cameras, said by a short YAML file.
+"""What columns of other software mean: items, names and cameras, said by a short YAML file.
 
-Files of LeRobot and robomimic hold numbers without units. A robot's own convention may be degrees,
-or percent of a gripper's range. Nothing is guessed: a mapping names the unit of every element.
-
-Shapes: L rows of an episode.
+Files of LeRobot and robomimic hold numbers without units. Nothing is guessed: a mapping names the
+unit of every element (``robo_rl.data.columns.vector``).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from robo_rl.config.compose import compose
@@ -24,131 +19,11 @@ from robo_rl.core.images import Crop
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.data.columns.feature import Columns, Feature
+from robo_rl.data.columns.vector import Vector
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
-
-UNITS = {
-    **{unit: (1.0, unit) for unit in ("rad", "m", "rad/s", "m/s", "N", "kg", "s", "1")},
-    "deg": (math.pi / 180.0, "rad"),
-    "deg/s": (math.pi / 180.0, "rad/s"),
-    "cm": (0.01, "m"),
-    "mm": (0.001, "m"),
-}
-"""Unit of a file → (factor to SI, SI unit)."""
-
-RANGES = {"percent": (0.0, 100.0), "range_m100_100": (-100.0, 100.0)}
-"""Unit of a file that is a share of a range → its values at the ends of the range."""
 
 UNFILLED = "???"
 """Mark of a value that a draft leaves to the user."""
-
-Index = Annotated[int, Field(ge=0)]
-
-
-class Vector(ConfigModel):
-    """An item that is a part of a column of numbers."""
-
-    source: str
-    """Column, such as ``observation.state``."""
-    elements: tuple[Index, ...] = ()
-    """Elements of the column; empty for all."""
-    units: tuple[str, ...] = Field(min_length=1)
-    """Unit of each element in the file, or one for all: a key of ``UNITS`` or of ``RANGES``."""
-    range_of: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """Name of an element in a unit of ``RANGES`` → its SI values at the ends of the range."""
-    range_unit: str = "rad"
-    """SI unit of these elements."""
-    names: tuple[str, ...] | None = None
-    """New names of the elements, empty for none; null takes those of the file."""
-    unit: str = ""
-    """SI unit of the item as its spec writes it; empty derives it from ``units``."""
-    shape: tuple[Index, ...] = ()
-    """Shape of the item; empty for a vector."""
-    frame: str = ""
-    """Reference frame of the item."""
-    low: tuple[float, ...] = ()
-    """Lower limits in SI units; empty for none."""
-    high: tuple[float, ...] = ()
-    """Upper limits in SI units; empty for none."""
-
-    @model_validator(mode="after")
-    def _units_exist(self) -> Self:
-        for unit in self.units:
-            if unit not in (*UNITS, *RANGES):
-                hint = did_you_mean(unit, (*UNITS, *RANGES))
-                raise ValueError(f"units: no unit '{unit}'; {hint}")
-        return self
-
-    def spec(self, feature: Feature) -> TensorSpec:
-        """Return the spec of the item.
-
-        Raises:
-            DataError: Names, units, limits or shape do not fit the column.
-        """
-        units = [self.range_unit if u in RANGES else UNITS[u][1] for u in self._units(feature)]
-        one = self.unit or (units[0] if len(set(units)) == 1 else ",".join(units))
-        if "1" not in units and set(one.split(",")) != set(units):
-            raise self._unfit(f"unit '{one}' of elements in {', '.join(sorted(set(units)))}")
-        shape = self.shape or (len(units),)
-        if math.prod(shape) != len(units) or (len(shape) > 1 and "," in one):
-            raise self._unfit(f"shape {list(shape)} of {len(units)} elements")
-        names = self.names or () if len(shape) > 1 else self._named(feature)
-        try:
-            return TensorSpec(
-                shape=shape, unit=one, frame=self.frame, names=names, low=self.low, high=self.high
-            )
-        except ValidationError as error:
-            raise self._unfit(error.errors()[0]["msg"]) from None
-
-    def convert(self, values: NDArray[Any], feature: Feature) -> NDArray[np.float32]:
-        """Convert rows (L, size of the column) to SI units (L, *shape).
-
-        Raises:
-            DataError: An element that is a share of a range has no range.
-        """
-        chosen = values.reshape(len(values), -1)[:, list(self._elements(feature))]
-        maps = [self._affine(i, unit, feature) for i, unit in enumerate(self._units(feature))]
-        shape = len(values), *(self.shape or (len(maps),))
-        if chosen.dtype == np.float32 and set(maps) == {(1.0, 0.0)}:
-            return chosen.reshape(shape)
-        factors, shifts = np.array(maps).T
-        return (chosen.astype(np.float64) * factors + shifts).astype(np.float32).reshape(shape)
-
-    def _affine(self, column: int, unit: str, feature: Feature) -> tuple[float, float]:
-        """Return factor and shift of an element."""
-        if unit in UNITS:
-            return UNITS[unit][0], 0.0
-        names, index = feature.element_names, self._elements(feature)[column]
-        name = names[index] if names else str(index)
-        if name not in self.range_of:
-            raise DataError(
-                f"element '{name}' is a share of an unknown range",
-                where=f"mapping: {self.source}",
-                hint=f"set range_of: {{{name}: [SI value at one end, SI value at the other]}}",
-            )
-        (low, high), (begin, end) = self.range_of[name], RANGES[unit]
-        factor = (high - low) / (end - begin)
-        return factor, low - factor * begin
-
-    def _elements(self, feature: Feature) -> tuple[int, ...]:
-        return self.elements or tuple(range(feature.size))
-
-    def _units(self, feature: Feature) -> tuple[str, ...]:
-        count = len(self._elements(feature))
-        units = self.units * count if len(self.units) == 1 else self.units
-        if len(units) != count:
-            expected = f"one, or {count}"
-            where = f"mapping: {self.source}"
-            raise DataError("units", where=where, expected=expected, found=len(units))
-        return units
-
-    def _named(self, feature: Feature) -> tuple[str, ...]:
-        if self.names is not None:
-            return self.names
-        names = feature.element_names
-        return tuple(names[i] for i in self._elements(feature) if names)
-
-    def _unfit(self, reason: str) -> DataError:
-        return DataError(f"does not fit: {reason}", where=f"mapping: {self.source}")
 
 
 class Picture(ConfigModel):
@@ -271,7 +146,18 @@ class Mapping(ConfigModel):
             feature = _feature(info, column, column)
             if feature.size != 1 or feature.dtype == "string":
                 raise DataError(f"'{column}' is not one number a row", where="mapping")
-        self.act_spec(info)
+        self._check_executed(info)
+
+    def _check_executed(self, info: Columns) -> None:
+        """Check that the executed action, which has the spec of the action, fits it."""
+        act = self.act_spec(info)
+        if self.executed is None:
+            return
+        own = self.executed.spec(info.features[self.executed.source])
+        if (own.shape, own.unit) != (act.shape, act.unit):
+            expected, found = (f"{list(each.shape)} in '{each.unit}'" for each in (act, own))
+            problem = "executed: does not fit the action"
+            raise DataError(problem, where="mapping", expected=expected, found=found)
 
 
 def read_mapping(file: str | Path) -> Mapping:

@@ -16,6 +16,7 @@ from robo_rl.core.errors import DataError
 from robo_rl.data.columns.conversion import convert_columns, demand_mapping
 from robo_rl.data.columns.draft import draft_mapping
 from robo_rl.data.columns.episode import build_episode, resize_all
+from robo_rl.data.columns.feature import CHANNELS
 from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.convert import Converted
 from robo_rl.data.hdf5.episodes import OBS, TERMINATED, TOLD, Layout, read_episodes, read_layout
@@ -86,7 +87,7 @@ def _episode(
     """Return an episode for ``ZarrStore.extend``."""
 
     def images(picture: Picture) -> NDArray[np.uint8]:
-        frames = (_channels_last(frame) for frame in rows[picture.source])
+        frames = (_coloured(frame) for frame in rows[picture.source])
         return resize_all(frames, len(rows[picture.source]), picture)
 
     ends = {"terminated": TERMINATED} if mapping.terminated == "" and TERMINATED in rows else {}
@@ -96,5 +97,7 @@ def _episode(
     )
 
 
-def _channels_last(frame: Any) -> Any:
-    return frame if frame.shape[2] in (1, 3) else frame.transpose(1, 2, 0)
+def _coloured(frame: Any) -> Any:
+    """Return an image as colour (h, w, 3); one channel is repeated."""
+    last = frame if frame.shape[2] in CHANNELS else frame.transpose(1, 2, 0)
+    return np.repeat(last, 3, axis=2) if last.shape[2] == 1 else last

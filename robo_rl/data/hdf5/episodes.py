@@ -33,7 +33,10 @@ from robo_rl.data.hdf5.files import (
 )
 
 ACTIONS, REWARDS, OBS, TERMINATED = "actions", "rewards", "obs/", "terminated"
-TOLD = Told(ACTIONS, "", REWARDS, TERMINATED)
+SUCCESSES = "successes"
+"""Flags of the rows in which the task is solved, in the files of our own exporter."""
+
+TOLD = Told(ACTIONS, SUCCESSES, REWARDS, TERMINATED)
 _INFOS = "infos/"
 _MINARI = {"terminations": TERMINATED, "truncations": "truncated"}
 _D4RL = {TERMINALS: TERMINATED, TIMEOUTS: "truncated"}

@@ -6,6 +6,7 @@ Shapes: L rows of an episode.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import channels_first
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
-from robo_rl.data.hdf5.files import open_file
+from robo_rl.data.hdf5.episodes import SUCCESSES
+from robo_rl.data.hdf5.new_file import new_file
 from robo_rl.data.staging import built_beside
 from robo_rl.data.store.commits import EpisodeRecord
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -28,7 +30,7 @@ class RobomimicExporter:
     """Writes ``data/demo_0`` and so on, with ``obs``, ``actions``, ``rewards`` and ``dones``.
 
     Images are (L, h, w, C), as robomimic stores them. ``mask/success`` lists the episodes that
-    succeeded.
+    succeeded, and the last flag of ``successes`` tells it within each.
 
     Args:
         cfg: See Config.
@@ -47,7 +49,8 @@ class RobomimicExporter:
         """Write a dataset, completely or not at all; return the number of episodes.
 
         Raises:
-            DataError: The source is damaged or empty, or the target exists or is being written.
+            DataError: The source is damaged or empty, or the target exists, is being written or
+                cannot be written.
         """
         store = ZarrStore.open(source)
         if not store.episodes:
@@ -59,11 +62,16 @@ class RobomimicExporter:
                 expected=", ".join(COLUMNS),
                 found=", ".join(unknown),
             )
-        with built_beside(out) as path, open_file(path, "w") as file:
-            self._write(file, store)
+        try:
+            with built_beside(out) as path, new_file(path) as (file, demand_written):
+                self._write(file, store, demand_written)
+        except OSError as error:
+            problem = f"could not be written: {error.strerror or error}"
+            hint = "free space or check the permissions, and export again"
+            raise DataError(problem, where=out, hint=hint) from error
         return len(store.episodes)
 
-    def _write(self, file: Any, store: ZarrStore) -> None:
+    def _write(self, file: Any, store: ZarrStore, demand_written: Callable[[], None]) -> None:
         data = file.create_group("data")
         rate, meta = store.act_spec.rate_hz, store.schema.meta
         kwargs = {"control_freq": rate, "robots": [str(meta.get("robot", ""))]}
@@ -72,6 +80,7 @@ class RobomimicExporter:
         data.attrs["total"] = store.num_rows
         for number, record in enumerate(store.episodes):
             self._write_episode(data.create_group(f"demo_{number}"), store, record)
+            demand_written()
         good = [f"demo_{n}" for n, each in enumerate(store.episodes) if each.success]
         file.create_dataset("mask/success", data=np.array(good, dtype="S"))
 
@@ -81,6 +90,8 @@ class RobomimicExporter:
         group.create_dataset("actions", data=rows["act"])
         group.create_dataset("rewards", data=rows["rew"])
         group.create_dataset("dones", data=rows["terminated"].astype(np.int64))
+        is_last = np.arange(record.length) == record.length - 1
+        group.create_dataset(SUCCESSES, data=(is_last & record.success).astype(np.int64))
         for name in store.schema.columns:
             group.create_dataset(COLUMNS[name], data=rows[name])
         for name, spec in store.obs_spec.items.items():

@@ -13,36 +13,45 @@ from numpy.typing import NDArray
 
 from robo_rl.core.errors import DataError, DeviceError
 from robo_rl.core.memory import demand_memory
-from robo_rl.data.columns.feature import Feature
+from robo_rl.data.columns.feature import Feature, has_channels
 
 _KINDS = "biuf"
 """Types of numbers: booleans, integers, floats. Other types are not read."""
 
 
 @contextmanager
-def open_file(path: Path, mode: str = "r") -> Generator[Any]:
-    """Open an HDF5 file.
+def open_file(path: Path) -> Generator[Any]:
+    """Open an HDF5 file to read it.
 
     Raises:
         DataError: The file is missing or damaged, also while it is read.
         DeviceError: h5py is not installed.
+    """
+    h5py = import_h5py()
+    _demand_file(path)
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError) as error:
+        raise _unreadable(path, error) from None
+    except (KeyError, TypeError, ValueError) as error:
+        if _is_of_h5py(error):
+            raise _unreadable(path, error) from None
+        raise
+
+
+def import_h5py() -> Any:
+    """Return the module h5py.
+
+    Raises:
+        DeviceError: It is not installed.
     """
     try:
         import h5py
     except ImportError:
         hint = "pip install 'robo-rl[hdf5]'"
         raise DeviceError("datasets in HDF5 need h5py", hint=hint) from None
-    if mode == "r":
-        _demand_file(path)
-    try:
-        with h5py.File(path, mode) as file:
-            yield file
-    except (OSError, RuntimeError) as error:
-        raise _unreadable(path, error) from None
-    except (KeyError, TypeError, ValueError) as error:
-        if mode == "r" and _is_of_h5py(error):
-            raise _unreadable(path, error) from None
-        raise
+    return h5py
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
@@ -115,9 +124,9 @@ def _own(group: Any, name: str) -> Any:
 
 
 def feature_of(array: Any) -> Feature:
-    """Return the type and shape of a row; uint8 with three axes is an image."""
+    """Return the type and shape of a row; uint8 with three axes and 1 or 3 channels is an image."""
     shape = tuple(int(side) for side in array.shape[1:]) or (1,)
-    is_image = array.dtype == np.uint8 and len(shape) == 3
+    is_image = array.dtype == np.uint8 and has_channels(shape)
     return Feature(dtype="image" if is_image else str(array.dtype), shape=shape)
 
 

@@ -148,7 +148,7 @@ class ImageLog:
         path, data = self._path(index), np.ascontiguousarray(records).data.cast("B")
         try:
             make_directory(self.folder)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
             try:
                 os.ftruncate(descriptor, self._rows_per_file * self._record_bytes)
                 _write_at(descriptor, data, row * self._record_bytes)

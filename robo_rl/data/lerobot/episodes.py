@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from robo_rl.core.errors import DataError, first_problem
 from robo_rl.data.lerobot.info import AGAIN, Info, file_of
-from robo_rl.data.lerobot.tables import read_rows
+from robo_rl.data.lerobot.parquet import read_rows
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

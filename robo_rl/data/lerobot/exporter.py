@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robo_rl.config.models import ConfigModel, to_yaml
 from robo_rl.core.atomic_files import sync
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import channels_first
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.columns.mapping import UNITS
+from robo_rl.data.columns.units import SI_UNITS
 from robo_rl.data.dataset import EXECUTED, INTERVENTION
 from robo_rl.data.lerobot.info import (
     ACTION,
@@ -33,6 +33,7 @@ from robo_rl.data.lerobot.info import (
     STATE,
 )
 from robo_rl.data.lerobot.statistics import column_stats, image_stats
+from robo_rl.data.lerobot.video_writer import MAX_CRF
 from robo_rl.data.lerobot.writer import DatasetWriter, EpisodeColumns
 from robo_rl.data.staging import built_beside
 from robo_rl.data.store.commits import EpisodeRecord
@@ -55,7 +56,7 @@ class LeRobotExporter:
         Args:
             version: ``v3.0`` or ``v2.1``.
             codec: ``av1``, LeRobot's own, or ``h264``.
-            crf: Quality of the videos, lower is better.
+            crf: Quality of the videos, lower is better; at most 51 with ``h264``.
             task: Instruction of episodes that have none.
             robot_type: Type of the robot; that of the dataset if empty.
         """
@@ -65,6 +66,12 @@ class LeRobotExporter:
         crf: int = Field(default=30, ge=0, le=63)
         task: str = ""
         robot_type: str = ""
+
+        @model_validator(mode="after")
+        def _quality_exists(self) -> Self:
+            if self.crf > (most := MAX_CRF[self.codec]):
+                raise ValueError(f"crf: {self.crf} is above {most}, the largest of {self.codec}")
+            return self
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
@@ -89,7 +96,8 @@ class LeRobotExporter:
                 sync([*sorted(path.rglob("*"), reverse=True), path])
         except OSError as error:
             problem = f"could not be written: {error.strerror or error}"
-            raise DataError(problem, where=error.filename or out) from error
+            hint = "free space or check the permissions, and export again"
+            raise DataError(problem, where=error.filename or out, hint=hint) from error
         return len(store.episodes)
 
     def _write_all(self, stage: Path, store: ZarrStore) -> None:
@@ -220,7 +228,8 @@ def _names(spec: TensorSpec, item: str) -> list[str]:
 
 def _said(spec: TensorSpec) -> dict[str, Any]:
     """Return what a mapping says of a spec, so that it reads back as it is."""
-    units = [u if u in UNITS else "1" for u in spec.unit.split(",")]
+    units = [u if u in SI_UNITS else "1" for u in spec.unit.split(",")]
+    units = units if len(units) == 1 else units * (spec.size // len(units))  # of the last axis
     shape = {} if len(spec.shape) == 1 else {"shape": list(spec.shape)}
     told = {"unit": spec.unit, "frame": spec.frame, "low": spec.low, "high": spec.high}
     kept = {key: list(v) if isinstance(v, tuple) else v for key, v in told.items() if v}

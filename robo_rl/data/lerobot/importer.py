@@ -18,7 +18,6 @@ from robo_rl.core.errors import DataError
 from robo_rl.data.columns.conversion import convert_columns, demand_mapping
 from robo_rl.data.columns.draft import Told, draft_mapping
 from robo_rl.data.columns.episode import build_episode, resize_all
-from robo_rl.data.columns.feature import Feature
 from robo_rl.data.columns.mapping import Mapping, Picture
 from robo_rl.data.convert import Converted
 from robo_rl.data.lerobot.episodes import EpisodeEntry, read_episodes
@@ -30,7 +29,8 @@ from robo_rl.data.lerobot.info import (
     Info,
     read_info,
 )
-from robo_rl.data.lerobot.tables import check_clock, episode_rows, numbers, pictures, read_table
+from robo_rl.data.lerobot.parquet import read_table
+from robo_rl.data.lerobot.tables import check_clock, episode_rows, numbers, pictures
 from robo_rl.data.lerobot.video import Frame, decode_picture, frames_at
 
 TOLD = Told(ACTION, NEXT_SUCCESS, NEXT_REWARD)
@@ -148,23 +148,9 @@ class LeRobotReader:
         feature = self.info.features[key]
         if key in entry.videos:
             part = entry.videos[key]
-            for frame in frames_at(part.file, part.begin_s, entry.length, self.info.fps):
-                yield _of_size(frame, feature, f"{part.file}")
+            yield from frames_at(
+                part.file, part.begin_s, entry.length, self.info.fps, feature.sides
+            )
         else:
             for number, data in enumerate(pictures(rows, key, entry.rows)):
-                where = f"{entry.rows} {key} row {number}"
-                yield _of_size(decode_picture(data, where), feature, where)
-
-
-def _of_size(frame: Frame, feature: Feature, where: str) -> Frame:
-    """Return a frame that has the sides of its feature: crops are in pixels of these."""
-    height, width = frame.shape[:2]
-    if (height, width) != feature.sides:
-        wanted_height, wanted_width = feature.sides
-        raise DataError(
-            "a frame has other sides than meta/info.json says",
-            where=where,
-            expected=f"{wanted_width} × {wanted_height} pixels",
-            found=f"{width} × {height} pixels",
-        )
-    return frame
+                yield decode_picture(data, f"{entry.rows} {key} row {number}", feature.sides)

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from robo_rl.core.errors import DataError, first_problem
-from robo_rl.data.columns.feature import PICTURES, Feature
+from robo_rl.data.columns.feature import PICTURES, Feature, has_channels
 
 INFO_FILE = "meta/info.json"
 AGAIN = "fetch the file again, or write the dataset anew"
@@ -149,6 +149,6 @@ def _check_feature(file: Path, key: str, feature: Feature) -> None:
     if min(shape, default=0) < 1 or feature.size > _MAX_ELEMENTS:
         expected = f"positive sides, at most {_MAX_ELEMENTS:,} elements"
         raise DataError("absurd shape", where=where, expected=expected, found=list(shape))
-    if feature.is_picture and (len(shape) != 3 or not {shape[0], shape[2]} & {1, 3}):
+    if feature.is_picture and not has_channels(shape):
         expected = "(height, width, channels), 1 or 3 channels"
         raise DataError("no shape of an image", where=where, expected=expected, found=list(shape))

@@ -1,11 +1,11 @@
-"""Rows of Parquet files as arrays, checked.
+"""Rows of tables as arrays, checked.
 
 Shapes: L rows of an episode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,84 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.core.errors import DataError, DeviceError
-from robo_rl.core.memory import demand_memory
+from robo_rl.core.errors import DataError
 from robo_rl.data.columns.feature import Feature
-from robo_rl.data.lerobot.info import AGAIN
+from robo_rl.data.lerobot.parquet import listed
 
 CLOCK_TOLERANCE_S = 1e-3
 """Largest distance of a row's time from that of its number; LeRobot's own is 1e-4 s in float32."""
 
 _KINDS = "biuf"
 """Types of numbers: booleans, integers, floats."""
-
-
-def read_table(file: Path, columns: Sequence[str], most_rows: int) -> Any:
-    """Read columns of a Parquet file as a ``pyarrow.Table``.
-
-    Args:
-        file: The file.
-        columns: Names of the columns.
-        most_rows: Rows of the whole dataset. A file of few bytes can hold any number of equal rows.
-
-    Raises:
-        DataError: The file is missing or damaged, lacks a column, or has too many rows.
-        DeviceError: pyarrow is not installed, or the columns do not fit the memory.
-    """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        hint = "pip install 'robo-rl[lerobot]'"
-        raise DeviceError("LeRobot datasets need pyarrow and av", hint=hint) from None
-    try:
-        with pq.ParquetFile(file) as parquet:
-            missing = sorted(set(columns) - set(parquet.schema_arrow.names))
-            if missing:
-                raise DataError("columns are missing", where=file, found=", ".join(missing))
-            _demand_size(parquet.metadata, set(columns), most_rows, file)
-            return parquet.read(columns=list(columns))
-    except FileNotFoundError:
-        raise DataError("file is missing", where=file) from None
-    except (OSError, ValueError, pa.ArrowException) as error:  # a name may be no UTF-8
-        first_line = str(error).partition("\n")[0]
-        raise DataError(f"unreadable: {first_line}", where=file, hint=AGAIN) from None
-
-
-def read_rows(file: Path, columns: Sequence[str], most_rows: int) -> list[dict[str, Any]]:
-    """Read columns of a Parquet file as rows; see ``read_table``.
-
-    Raises:
-        DataError: As ``read_table``, or a text is damaged.
-        DeviceError: As ``read_table``.
-    """
-    return _listed(read_table(file, columns, most_rows), file)
-
-
-def _listed(values: Any, file: Path) -> list[Any]:
-    try:
-        return values.to_pylist()
-    except ValueError as error:  # a text is no UTF-8
-        raise DataError(f"unreadable: {error}", where=file, hint=AGAIN) from None
-
-
-def _demand_size(metadata: Any, columns: set[str], most_rows: int, file: Path) -> None:
-    """Check the numbers of rows and values that the end of a file says, before they are read."""
-    if metadata.num_rows > most_rows:
-        found = f"{metadata.num_rows} rows"
-        raise DataError(
-            "more rows than meta/info.json says", where=file, expected=most_rows, found=found
-        )
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    parts = [group.column(i) for group in groups for i in range(group.num_columns)]
-    read = [part for part in parts if _is_within(part.path_in_schema, columns)]
-    needed = sum(max(8 * part.num_values, part.total_uncompressed_size) for part in read)
-    demand_memory(needed, str(file), "split the dataset into smaller files")
-
-
-def _is_within(path: str, columns: set[str]) -> bool:
-    """Return whether a path is a column, or a part of one; names of columns hold dots."""
-    return any(path == column or path.startswith(f"{column}.") for column in columns)
 
 
 def episode_rows(table: Any, number: int, length: int, file: Path) -> Any:
@@ -174,7 +105,8 @@ def pictures(rows: Any, key: str, file: Path) -> Iterator[bytes]:
     Raises:
         DataError: A row has none, or its text is damaged.
     """
-    for number, each in enumerate(_listed(rows[key], file)):
+    for number in range(len(rows)):
+        (each,) = listed(rows[key].slice(number, 1), file)
         if not isinstance(each, dict) or not isinstance(each.get("bytes"), bytes):
             raise DataError(f"'{key}' holds no image", where=f"{file} row {number}")
         yield each["bytes"]

@@ -1,4 +1,6 @@
-"""Frames of videos at given times, decoded in one pass; and their encoding.
+"""Frames of videos at given times, decoded in one pass, and images.
+
+The sides of a frame are compared before it is decoded: a few bytes can stand for any number.
 
 Shapes: a frame is (height, width, 3) uint8.
 """
@@ -6,10 +8,7 @@ Shapes: a frame is (height, width, 3) uint8.
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
-from fractions import Fraction
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,19 +18,24 @@ from numpy.typing import NDArray
 from robo_rl.core.errors import DataError
 from robo_rl.data.lerobot.info import AGAIN
 
-CODECS = {"av1": "libsvtav1", "h264": "libx264"}
-"""Name in ``info.json`` → encoder."""
-
 Frame = NDArray[np.uint8]
 
 _LOCAL = {"protocol_whitelist": "file"}
 """Options of PyAV: files alone are opened, no addresses that a name or a playlist holds."""
 
+_STREAMS = 16
+"""Streams of a file that get the options of decoders: opening it may decode a frame of each."""
+
+_LARGEST_BLOCK = 128
+"""Largest side of a codec's block, in pixels."""
+
 _PICTURES = {b"\x89PNG": "png_pipe", b"\xff\xd8\xff": "jpeg_pipe"}
 """First bytes of an image → its format."""
 
 
-def frames_at(file: Path, begin_s: float, count: int, fps: float) -> Iterator[Frame]:
+def frames_at(
+    file: Path, begin_s: float, count: int, fps: float, sides: tuple[int, int]
+) -> Iterator[Frame]:
     """Yield ``count`` frames of a video, from a time on.
 
     Args:
@@ -39,23 +43,63 @@ def frames_at(file: Path, begin_s: float, count: int, fps: float) -> Iterator[Fr
         begin_s: Time of the first frame.
         count: Number of frames.
         fps: Frames per second.
+        sides: Height and width of a frame, which are compared before one is decoded.
 
     Raises:
-        DataError: The file is missing or damaged, or ends before, or has no frame at a time.
+        DataError: The file is missing or damaged, ends before, has no frame at a time, or has
+            frames of other sides.
     """
-    import av
     from av.error import FFmpegError
 
     try:
-        with av.open(str(file.absolute()), format="mp4", options=_LOCAL) as container:
-            yield from _wanted(container, file, begin_s, count, fps)
+        with _opened(str(file.absolute()), "mp4", sides) as container:
+            stream = _stream(container, sides, file)
+            for frame in _wanted(container, stream, file, begin_s, count, fps):
+                _check_sides((frame.height, frame.width), sides, file)
+                yield frame.to_ndarray(format="rgb24")
     except (FFmpegError, OSError, IndexError, ValueError) as error:  # names that are no UTF-8
         raise DataError(f"unreadable: {error}", where=file, hint=AGAIN) from None
 
 
-def _wanted(container: Any, file: Path, begin_s: float, count: int, fps: float) -> Iterator[Frame]:
-    stream, found = container.streams.video[0], 0
-    stream.thread_type = "AUTO"
+def _opened(source: Any, kind: str, sides: tuple[int, int]) -> Any:
+    """Open a file of one format; its decoders refuse far more pixels than those of its sides."""
+    import av
+
+    of_streams: Any = [_most_pixels(sides)] * _STREAMS  # PyAV's stubs ask for a list of text
+    return av.open(source, "r", format=kind, options=_LOCAL, stream_options=of_streams)
+
+
+def _most_pixels(sides: tuple[int, int]) -> dict[str, str]:
+    """Return the options of a decoder; codecs pad sides to whole blocks."""
+    height, width = (side + _LARGEST_BLOCK for side in sides)
+    return {"max_pixels": str(height * width)}
+
+
+def _stream(container: Any, sides: tuple[int, int], where: object) -> Any:
+    """Return the first video stream, which must say that its frames have the sides."""
+    stream = container.streams.video[0]
+    _check_sides((stream.height, stream.width), sides, where)
+    stream.codec_context.options = _most_pixels(sides)
+    return stream
+
+
+def _check_sides(found: tuple[int, int], sides: tuple[int, int], where: object) -> None:
+    """Check the height and width of a frame: crops are in pixels of these."""
+    if found != sides:
+        (height, width), (wanted_height, wanted_width) = found, sides
+        raise DataError(
+            "a frame has other sides than meta/info.json says",
+            where=where,
+            expected=f"{wanted_width} × {wanted_height} pixels",
+            found=f"{width} × {height} pixels" if height else "none, or far more pixels",
+        )
+
+
+def _wanted(
+    container: Any, stream: Any, file: Path, begin_s: float, count: int, fps: float
+) -> Iterator[Any]:
+    """Yield the decoded frames at the times of ``frames_at``."""
+    found, stream.thread_type = 0, "AUTO"
     if begin_s > 0.0:
         container.seek(max(0, int((begin_s - 0.5 / fps) / stream.time_base)), stream=stream)
     for frame in container.decode(stream):
@@ -67,7 +111,7 @@ def _wanted(container: Any, file: Path, begin_s: float, count: int, fps: float) 
             continue
         if late_s > 0.5 / fps:
             break
-        yield frame.to_ndarray(format="rgb24")
+        yield frame
         found += 1
         if found == count:
             return
@@ -79,80 +123,26 @@ def _wanted(container: Any, file: Path, begin_s: float, count: int, fps: float) 
     )
 
 
-def decode_picture(data: bytes, where: object) -> Frame:
+def decode_picture(data: bytes, where: object, sides: tuple[int, int]) -> Frame:
     """Decode a PNG or JPEG image.
 
+    Args:
+        data: The encoded image.
+        where: Place of the image, for errors.
+        sides: Its height and width, which are compared before it is decoded.
+
     Raises:
-        DataError: It is damaged.
+        DataError: It is damaged or has other sides.
     """
-    import av
     from av.error import FFmpegError
 
     kind = next((each for start, each in _PICTURES.items() if data.startswith(start)), None)
     if kind is None:
         raise DataError("is no PNG or JPEG image", where=where)
     try:
-        with av.open(io.BytesIO(data), "r", format=kind, options=_LOCAL) as container:
-            return cast(Frame, next(container.decode(video=0)).to_ndarray(format="rgb24"))
+        with _opened(io.BytesIO(data), kind, sides) as container:
+            frame = next(container.decode(_stream(container, sides, where)))
+            _check_sides((frame.height, frame.width), sides, where)
+            return cast(Frame, frame.to_ndarray(format="rgb24"))
     except (FFmpegError, OSError, IndexError, StopIteration, ValueError) as error:
         raise DataError(f"damaged image: {error}", where=where) from None
-
-
-def write_video(file: Path, frames: Iterable[Frame], fps: float, codec: str, crf: int) -> int:
-    """Encode frames of one size; return their number.
-
-    Args:
-        file: MP4 file to write.
-        frames: Frames, with even sides.
-        fps: Frames per second.
-        codec: A key of ``CODECS``.
-        crf: Quality, lower is better.
-
-    Raises:
-        DataError: The video cannot be written.
-    """
-    import av
-    from av.error import FFmpegError
-
-    os.environ.setdefault("SVT_LOG", "1")  # the encoder of AV1 prints errors alone
-    count = 0
-    try:
-        with _kept_priority() as restore, av.open(str(file), "w") as container:
-            stream: Any = None
-            for image in frames:
-                if stream is None:
-                    options = {"crf": str(crf), "g": "2"}
-                    rate = Fraction(fps).limit_denominator(10_000)
-                    stream = container.add_stream(CODECS[codec], rate=rate, options=options)
-                    stream.height, stream.width = image.shape[:2]
-                    stream.pix_fmt = "yuv420p"
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-                restore()
-                count += 1
-            if stream is not None:
-                container.mux(stream.encode())
-    except (FFmpegError, OSError) as error:
-        raise DataError(f"could not be written: {error}", where=file) from None
-    return count
-
-
-@contextmanager
-def _kept_priority() -> Generator[Callable[[], None]]:
-    """Yield a function that restores the priority of this thread; also restore it at the end.
-
-    For root the encoder of AV1 gives the thread that starts it a real-time priority. The frames
-    still to come, and all child processes, would inherit it and leave other processes no time.
-    """
-    if not hasattr(os, "sched_getscheduler"):
-        yield lambda: None
-        return
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
-
-    def restore() -> None:
-        if os.sched_getscheduler(0) != before[0]:
-            os.sched_setscheduler(0, *before)
-
-    try:
-        yield restore
-    finally:
-        restore()

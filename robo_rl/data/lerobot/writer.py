@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from robo_rl.data.lerobot.info import INDEX_KEYS, file_of
 from robo_rl.data.lerobot.statistics import Stats, column_stats, merged_stats
-from robo_rl.data.lerobot.video import write_video
+from robo_rl.data.lerobot.video_writer import write_video
 
 CHUNK = 1000
 DATA = {

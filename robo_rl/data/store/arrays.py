@@ -29,6 +29,7 @@ from robo_rl.data.store.schema import (
     array_path,
     read_metadata,
 )
+from robo_rl.data.store.zstd_frame import content_bytes
 
 _CRC_BYTES = 4
 
@@ -116,6 +117,9 @@ class RowArray:
         crc = google_crc32c.value(data[:-_CRC_BYTES])
         if len(data) <= _CRC_BYTES or crc != int.from_bytes(data[-_CRC_BYTES:], "little"):
             return f"fails its crc32c ({len(data)} bytes)"
+        if (size := self._content_bytes(chunk)) != self._chunk_bytes:
+            found = "an unknown number of" if size is None else size
+            return f"decompresses to {found} bytes instead of {self._chunk_bytes}"
         return None
 
     def count_chunk_files(self) -> int:
@@ -128,11 +132,22 @@ class RowArray:
         remove_temporary(self.path)
 
     def _demand_files(self, chunks: range) -> None:
-        # Zarr reads a missing chunk silently as zeros, and allocates the memory first.
+        # Zarr reads a missing chunk silently as zeros, and decodes a chunk to any size.
         for chunk in chunks:
-            file = self.chunk_file(chunk)
-            if file.is_symlink() or not file.is_file():
-                raise self._damaged(chunk, "is missing")
+            if self._content_bytes(chunk) != self._chunk_bytes:
+                raise self._damaged(chunk, self.check_chunk(chunk) or "changes while it is read")
+
+    @property
+    def _chunk_bytes(self) -> int:
+        return self.chunk_rows * self.spec.num_bytes
+
+    def _content_bytes(self, chunk: int) -> int | None:
+        """Return the size that a chunk decompresses to; None if it is unknown."""
+        file = self.chunk_file(chunk)
+        try:
+            return content_bytes(file, _CRC_BYTES) if file.is_file() else None
+        except OSError:
+            return None
 
     def _damaged(self, chunk: int, problem: str) -> DataError:
         return DataError(

@@ -18,7 +18,7 @@ from robo_rl.core.atomic_files import append_file, truncate_file, write_file
 from robo_rl.core.checksummed_json import seal, unseal
 from robo_rl.core.errors import DataError
 from robo_rl.core.file_lock import lock_file
-from robo_rl.data.store.schema import REPAIR_HINT
+from robo_rl.data.store.schema import REPAIR_HINT, refuse_link
 
 LOG_FILE = "commits.jsonl"
 QUARANTINE_FILE = "commits.quarantine.jsonl"
@@ -89,9 +89,10 @@ def read_log(root: Path) -> CommitLog:
     """Read the log and collect damaged lines.
 
     Raises:
-        DataError: The log cannot be read.
+        DataError: The log is a link or cannot be read.
     """
     file = root / LOG_FILE
+    refuse_link(file)
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -155,9 +156,10 @@ def read_quarantine(root: Path) -> list[Quarantined]:
     """Return the episodes that were removed from the log.
 
     Raises:
-        DataError: The file is damaged.
+        DataError: The file is a link or damaged.
     """
     file = root / QUARANTINE_FILE
+    refuse_link(file)
     if not file.exists():
         return []
     lines = file.read_bytes().splitlines()
@@ -184,8 +186,9 @@ def writing(root: Path) -> Generator[None]:
     """Hold the store's write lock, which the system releases when the process dies.
 
     Raises:
-        DataError: Another process is writing.
+        DataError: Another process is writing, or the lock is a link.
     """
+    refuse_link(root / ".lock")
     try:
         lock = lock_file(root / ".lock")
     except BlockingIOError:

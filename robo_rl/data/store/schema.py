@@ -79,6 +79,17 @@ def array_path(root: Path, key: str) -> Path:
     return root / "obs" / key[len("obs.") :] if key.startswith("obs.") else root / key
 
 
+def refuse_link(path: Path) -> None:
+    """Check that a path of a store is no link, which could lead a writer to files elsewhere.
+
+    Raises:
+        DataError: It is one.
+    """
+    if path.is_symlink():
+        hint = "put a file or folder of the store itself in its place"
+        raise DataError("is a link", where=path, expected="no link in a store", hint=hint)
+
+
 def align_up(rows: int, chunk_rows: int) -> int:
     """Return the first chunk boundary at or after ``rows``."""
     return -(-rows // chunk_rows) * chunk_rows

@@ -35,6 +35,7 @@ from robo_rl.data.store.schema import (
     array_path,
     read_metadata,
     read_schema,
+    refuse_link,
 )
 
 _CHUNK = re.compile(r"c\.[0-9]{1,12}(\.0)*")
@@ -203,6 +204,7 @@ def _open_array(root: Path, key: str, schema: StoreSchema) -> RowArray | Damage:
 
 def _mend_metadata(root: Path, schema: StoreSchema) -> list[Path]:
     """Rewrite unusable array metadata from the schema."""
+    refuse_link(root / "obs")
     stop = max((record.stop for record in read_log(root).records), default=0)
     rewritten: list[Path] = []
     for key in schema.arrays:
@@ -217,8 +219,7 @@ def _mend_metadata(root: Path, schema: StoreSchema) -> list[Path]:
 
 
 def _is_usable(root: Path, key: str, schema: StoreSchema, stop: int) -> bool:
-    if array_path(root, key).is_symlink():
-        raise DataError("is a link", where=array_path(root, key), hint="remove it and repair again")
+    refuse_link(array_path(root, key))
     try:
         return RowArray(root, key, schema).rows >= stop
     except DataError:

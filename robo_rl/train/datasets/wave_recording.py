@@ -38,8 +38,8 @@ def record_waves(
 
     Raises:
         Interrupted: A signal arrived; the episodes of all finished waves are in the store.
-        DeviceError: The disk has no room for images of so many episodes, by those of the first
-            wave.
+        DeviceError: The disk has no room for images of the expected number of episodes, by those
+            of the first wave.
     """
     (wave, first), is_judged = _next(store, after), False
     enough = successes or math.inf
@@ -51,13 +51,14 @@ def record_waves(
             new = _until_success(new, lacking)
             done = len(store.episodes) - after + len(new)
             pause.checkpoint(partial(store.extend, new), due=True, kept=f"{done:,} episodes")
-            progress.update(done, _total(episodes, done, num_successes(store, after), successes))
+            total = expected_total(episodes, done, num_successes(store, after), successes)
+            progress.update(done, total)
             if not is_judged:
-                _demand_room(store, (successes or episodes) + after)
+                _demand_room(store, total + after)
             (wave, first), is_judged = (wave + 1, 0), True
 
 
-def _total(most: int, done: int, good: int, wanted: int) -> int:
+def expected_total(most: int, done: int, good: int, wanted: int) -> int:
     """Return the expected number of episodes, if as large a share of them succeeds as so far.
 
     Args:

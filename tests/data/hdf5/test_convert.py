@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from robo_rl.data.hdf5.converter import Hdf5Converter
 from robo_rl.data.hdf5.episodes import read_episodes, read_layout
 from robo_rl.data.hdf5.exporter import RobomimicExporter
 from robo_rl.data.hdf5.files import open_file
+from robo_rl.data.hdf5.new_file import new_file
 from robo_rl.data.store.verify import verify
 from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -167,6 +170,69 @@ def test_what_is_exported_reads_back(tmp_path: Path):
     assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
     with pytest.raises(DataError, match="is there already"):
         RobomimicExporter(RobomimicExporter.Config()).export(store.path, out)
+
+
+def test_an_export_says_which_episodes_succeeded(tmp_path: Path):
+    """The drafted mapping reads it back."""
+    with h5py.File(robomimic(tmp_path / "a.hdf5"), "a") as file:
+        for number, length in enumerate(LENGTHS):
+            file[f"data/demo_{number}/solved"] = np.full(length, number == 0)
+    store = convert(tmp_path / "a.hdf5", tmp_path / "a.zarr", {**MAPPING, "success": "solved"})
+    RobomimicExporter(RobomimicExporter.Config()).export(store.path, tmp_path / "b.hdf5")
+    with h5py.File(tmp_path / "b.hdf5") as file:
+        assert np.asarray(file["data/demo_0/successes"]).tolist() == [0, 0, 0, 0, 1]
+    text = Hdf5Converter(Hdf5Converter.Config()).explain(tmp_path / "b.hdf5")
+    assert "success: successes\n" in text
+    drafted = yaml.safe_load(text.replace("act_reference: ???", "act_reference: delta"))
+    drafted["obs"]["ee_pos"]["units"], drafted["act"]["units"] = ["m"], ["1"]
+    again = convert(tmp_path / "b.hdf5", tmp_path / "b.zarr", drafted)
+    assert [each.success for each in again.episodes] == [True, False]
+    assert [each.success for each in store.episodes] == [True, False]
+
+
+@pytest.mark.parametrize("axis", [1, 3], ids=["first", "last"])
+def test_an_image_of_one_channel_becomes_grey(tmp_path: Path, axis: int):
+    grey = np.random.default_rng(0).integers(0, 256, (5, 16, 16), np.uint8)
+    with h5py.File(robomimic(tmp_path / "a.hdf5"), "a") as file:
+        for number, length in enumerate(LENGTHS):
+            del file[f"data/demo_{number}/obs/agentview_image"]
+            shown = np.expand_dims(grey[:length], axis)
+            file[f"data/demo_{number}/obs/agentview_image"] = shown
+    store = convert(tmp_path / "a.hdf5", tmp_path / "a.zarr", MAPPING)
+    found = store.read(["obs.eye_rgb"])["obs.eye_rgb"]
+    assert np.array_equal(found[:5], np.repeat(grey[:, None], 3, axis=1))
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_an_array_of_other_channels_is_no_image(tmp_path: Path, channels: int):
+    with h5py.File(robomimic(tmp_path / "a.hdf5"), "a") as file:
+        for number, length in enumerate(LENGTHS):
+            del file[f"data/demo_{number}/obs/agentview_image"]
+            shown = np.zeros((length, 16, 16, channels), np.uint8)
+            file[f"data/demo_{number}/obs/agentview_image"] = shown
+    with pytest.raises(DataError, match=r"cameras\.eye_rgb: 'obs/agentview_image' is no camera"):
+        convert(tmp_path / "a.hdf5", tmp_path / "a.zarr", MAPPING)
+
+
+def test_changes_of_shares_have_no_offset_and_fit_what_was_executed(tmp_path: Path):
+    """Also where the executed action is a column beside the label."""
+    path = robomimic(tmp_path / "a.hdf5")
+    with h5py.File(path, "a") as file:
+        for number, length in enumerate(LENGTHS):
+            for name in ("label", "done"):
+                file[f"data/demo_{number}/{name}"] = np.zeros((length, 2))
+    shares = {"units": ["range_m100_100", "percent"], "range_of": {"0": [-1.9, 1.2], "1": [-1, 2]}}
+    act, executed = ({"source": name, **shares} for name in ("label", "done"))
+    mapping = {**MAPPING, "act": act, "executed": executed}
+    rows = convert(path, tmp_path / "a.zarr", mapping).read()
+    assert not rows["act"].any()
+    assert not rows["executed"].any()
+    half = {**mapping, "act_reference": "delta,absolute"}
+    rows = convert(path, tmp_path / "b.zarr", half).read()
+    assert rows["act"][0].tolist() == rows["executed"][0].tolist() == [0.0, -1.0]
+    other = {**mapping, "executed": {"source": "done", "units": ["rad", "m"]}}
+    with pytest.raises(DataError, match="executed: does not fit the action; expected"):
+        convert(path, tmp_path / "c.zarr", other)
 
 
 def with_nan(path: Path) -> None:
@@ -407,6 +473,39 @@ def test_an_export_that_fails_leaves_nothing(tmp_path: Path, monkeypatch):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(RobomimicExporter, "_write_episode", fails)
-    with pytest.raises(DataError, match="no space left"):
+    with pytest.raises(DataError, match=r"out\.hdf5: could not be written: no space left"):
         exporter.export(store.path, tmp_path / "out.hdf5")
     assert sorted(path.name for path in tmp_path.glob("*out*")) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch, capfd):
+    """Also where HDF5 reports the error to nobody."""
+    store = convert(robomimic(tmp_path / "a.hdf5"), tmp_path / "data.zarr", MAPPING)
+    full = nullcontext(Path("/dev/full"))
+    monkeypatch.setattr("robo_rl.data.hdf5.exporter.built_beside", lambda _: full)
+    with pytest.raises(DataError) as caught:
+        RobomimicExporter(RobomimicExporter.Config()).export(store.path, tmp_path / "out.hdf5")
+    problem = "could not be written: No space left on device; free space or check the permissions"
+    assert f"{tmp_path / 'out.hdf5'}: {problem}" in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_no_failed_write_goes_unnoticed(tmp_path: Path, compression: str | None):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    values = numbers(30_000)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+        with (
+            pytest.raises(OSError, match="File too large"),
+            new_file(tmp_path / "a.hdf5") as (file, _),
+        ):
+            file.create_dataset("values", data=values, compression=compression)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with new_file(tmp_path / "b.hdf5") as (file, demand_written):
+        file.create_dataset("values", data=values, compression=compression)
+        demand_written()
+    with open_file(tmp_path / "b.hdf5") as file:
+        assert np.array_equal(file["values"], values)

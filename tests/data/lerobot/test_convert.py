@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from small_lerobot import HERE, JOINTS, MAPPING, TINY, convert
+from small_lerobot import HERE, JOINTS, MAPPING, TINY, convert, png
 
 from robo_rl.cli.main import main
-from robo_rl.core.errors import ConfigError, DataError, RoboRlError
+from robo_rl.core.errors import ConfigError, DataError, DeviceError, RoboRlError
 from robo_rl.data.lerobot.importer import LeRobotConverter
-from robo_rl.data.lerobot.tables import read_table
+from robo_rl.data.lerobot.parquet import read_table
+from robo_rl.data.lerobot.tables import pictures
 from robo_rl.data.lerobot.video import frames_at
 from robo_rl.data.store.verify import verify
 from robo_rl.data.store.zarr_store import ZarrStore
@@ -171,6 +172,14 @@ def test_a_wrong_mapping_is_one_line(tmp_path: Path, fields, said):
     assert not (tmp_path / "data.zarr").exists()
 
 
+def test_images_in_the_table_are_read(tmp_path: Path):
+    root = damaged(tmp_path)
+    with_pictures(root, 64, 96)
+    store = convert(root, tmp_path / "data.zarr")
+    assert store.num_rows == 20
+    assert not store.read(["obs.front_rgb"])["obs.front_rgb"].any()
+
+
 def damaged(tmp_path: Path) -> Path:
     shutil.copytree(TINY, tmp_path / "broken")
     return tmp_path / "broken"
@@ -225,6 +234,16 @@ def with_broken_task(root: Path) -> None:
     broken = pa.array([b"\xff\xfe"] * len(table), pa.binary()).view(pa.string())
     tasks = pa.ListArray.from_arrays(pa.array(range(len(table) + 1), pa.int32()), broken)
     pq.write_table(table.set_column(table.column_names.index("tasks"), "tasks", tasks), file)
+
+
+def with_pictures(root: Path, *sides: int) -> None:
+    """The front camera as a column of images, the last of them of other sides."""
+    own = {**FEATURES["observation.images.front"], "dtype": "image"}
+    change_info(root, features={**FEATURES, "observation.images.front": own})
+    file = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(file)
+    shown = [{"bytes": png(64, 96), "path": ""}] * 19 + [{"bytes": png(*sides), "path": ""}]
+    pq.write_table(table.append_column("observation.images.front", pa.array(shown)), file)
 
 
 WORDS = pa.array(["a"] * 20)
@@ -287,6 +306,11 @@ DAMAGE = {
     "broken text": (with_broken_task, "unreadable: 'utf-8' codec can't decode"),
     "ragged": (lambda r: change_lists(r, "action"), "in lists of different lengths"),
     "sides": (lambda r: change_info(r, features=OTHER_SIDES), "expected 48 × 64 pixels, found"),
+    "pictures": (
+        lambda r: with_pictures(r, 64, 48),
+        "images.front row 0: a frame has other sides than meta/info.json says; expected 96 × 64",
+    ),
+    "bomb": (lambda r: with_pictures(r, 4000, 4000), "found none, or far more pixels"),
     "playlist": (
         lambda r: next(r.glob("videos/*front/*/*")).write_bytes(b"#EXTM3U\n#EXTINF:1,\nfile:/x\n"),
         "file-000.mp4: unreadable",
@@ -315,11 +339,38 @@ def test_the_memory_for_a_column_is_checked_before_it_is_read(
     """Also if its name holds dots."""
     needed = list[int]()
     monkeypatch.setattr(
-        "robo_rl.data.lerobot.tables.demand_memory", lambda size, *_: needed.append(size)
+        "robo_rl.data.lerobot.parquet.demand_memory", lambda size, *_: needed.append(size)
     )
     file = TINY / "data/chunk-000/file-000.parquet"
     table = read_table(file, [column], 20)
     assert needed[0] >= 8 * len(table) * len(table[column][0])
+
+
+def test_the_memory_of_repeated_images_is_checked_while_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The file holds equal values once: 200 images of 1 MB are 1 MB of it."""
+    images = pa.array([{"bytes": bytes(1 << 20), "path": ""}] * 200)
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"image.a": images, "index": pa.array(range(200))}), file)
+    del images
+    left, before = [20 << 20], pa.total_allocated_bytes()
+
+    def takes(size: int, *_: object) -> None:
+        left[0] -= size
+        if left[0] < 0:
+            raise DeviceError("too little memory")
+
+    monkeypatch.setattr("robo_rl.data.lerobot.parquet.demand_memory", takes)
+    with pytest.raises(DeviceError, match="too little memory"):
+        read_table(file, ["index", "image.a"], 200)
+    left[0] = 1 << 30
+    table = read_table(file, ["index", "image.a"], 200)
+    assert table.column_names == ["index", "image.a"]
+    assert table["index"].to_pylist() == list(range(200))
+    assert [len(each) for each in pictures(table, "image.a", file)] == [1 << 20] * 200
+    assert left[0] < (1 << 30) - (200 << 20)
+    assert pa.total_allocated_bytes() - before < 250 << 20
 
 
 def test_names_of_columns_that_are_no_text_are_damage(
@@ -336,7 +387,7 @@ def test_names_of_columns_that_are_no_text_are_damage(
 @pytest.mark.parametrize("seed", range(6))
 def test_damaged_videos_are_told_as_such(seed: int, tmp_path: Path):
     """Whatever is overwritten, text of the container included."""
-    whole = next(TINY.glob("videos/**/*.mp4")).read_bytes()
+    whole = sorted(TINY.glob("videos/**/*.mp4"))[0].read_bytes()
     draws = np.random.default_rng(seed)
     told = list[str]()
     for begin in range(0, len(whole), 450):
@@ -344,7 +395,7 @@ def test_damaged_videos_are_told_as_such(seed: int, tmp_path: Path):
         file = tmp_path / "damaged.mp4"
         file.write_bytes((whole[:begin] + noise + whole[begin + 900 :])[: len(whole)])
         try:
-            assert len(list(frames_at(file, 0.0, 12, 10.0))) == 12
+            assert len(list(frames_at(file, 0.0, 12, 10.0, (64, 96)))) == 12
         except DataError as error:
             told.append(str(error))
     assert told

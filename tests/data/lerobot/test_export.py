@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from pydantic import ValidationError
 from small_lerobot import TINY, convert
 from small_runs import EXPERIMENT
 
@@ -189,6 +190,40 @@ def test_an_instruction_is_the_task_and_no_part_of_the_state(tmp_path: Path):
     LeRobotExporter(LeRobotExporter.Config(task="lift")).export(store.path, tmp_path / "out")
     info = json.loads((tmp_path / "out" / "meta" / "info.json").read_text())
     assert info["features"]["observation.state"]["shape"] == [2]
+
+
+def test_the_mapping_back_keeps_open_limits_numbers_and_units_of_a_last_axis(tmp_path: Path):
+    inf = float("inf")
+    items = {
+        "height": TensorSpec(shape=(), unit="m", low=(0.0,)),
+        "grip": TensorSpec(shape=(2, 2), unit="rad,N m", names=("turn", "torque")),
+        "angle": TensorSpec(shape=(1,), unit="deg"),
+    }
+    act = ActSpec(shape=(2,), unit="rad", low=(-inf, -1.0), high=(1.0, 1.0), rate_hz=20.0)
+    store = ZarrStore.create(tmp_path / "a.zarr", ObsSpec(items=items), act, {})
+    rng, last = np.random.default_rng(0), np.array([False, True])
+    episode = {
+        "obs": {name: rng.random((2, *spec.shape), np.float32) for name, spec in items.items()},
+        "act": rng.random((2, 2), np.float32),
+        "rew": np.zeros(2, np.float32),
+        "terminated": last,
+        "truncated": np.zeros(2, np.bool_),
+        "success": True,
+    }
+    store.append(episode)
+    LeRobotExporter(LeRobotExporter.Config()).export(store.path, tmp_path / "out")
+    cfg = LeRobotConverter.Config(mapping=str(tmp_path / "out" / MAPPING_FILE))
+    LeRobotConverter(cfg).convert(tmp_path / "out", tmp_path / "b.zarr")
+    again = ZarrStore.open(tmp_path / "b.zarr")
+    assert (again.act_spec, again.obs_spec) == (store.act_spec, store.obs_spec)
+    ours, theirs = store.read(), again.read()
+    assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_a_quality_that_the_codec_lacks_is_refused():
+    assert LeRobotExporter.Config(codec="av1", crf=63).crf == 63
+    with pytest.raises(ValidationError, match="crf: 52 is above 51, the largest of h264"):
+        LeRobotExporter.Config(codec="h264", crf=52)
 
 
 def test_statistics_of_all_rows_are_those_of_the_episodes_together():

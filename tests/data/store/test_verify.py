@@ -1,8 +1,10 @@
 import random
 import shutil
 
+import google_crc32c
 import numpy as np
 import pytest
+from numcodecs import Zstd
 from small_stores import flat_rows, make_episode, make_store
 
 from robo_rl.core.errors import DataError
@@ -11,6 +13,7 @@ from robo_rl.data.store import commits
 from robo_rl.data.store.arrays import RowArray
 from robo_rl.data.store.verify import repair, verify
 from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl.data.store.zstd_frame import content_bytes
 
 
 @pytest.fixture
@@ -169,11 +172,77 @@ def test_a_lost_schema_cannot_be_repaired_and_says_so(store):
             action(store.path)
 
 
-def test_repair_refuses_to_follow_a_link(store, tmp_path):
-    shutil.move(store.path / "act", tmp_path / "act")
-    (store.path / "act").symlink_to(tmp_path / "act")
+@pytest.mark.parametrize("name", ["act", "obs", "commits.jsonl", ".lock"])
+def test_repair_refuses_to_follow_a_link(store, tmp_path, name):
+    shutil.move(store.path / name, tmp_path / name)
+    (store.path / name).symlink_to(tmp_path / name)
+    before = contents(tmp_path / name)
     with pytest.raises(DataError, match="is a link"):
         repair(store.path)
+    assert contents(tmp_path / name) == before
+
+
+@pytest.mark.parametrize("name", ["commits.jsonl", "commits.quarantine.jsonl", ".lock"])
+def test_no_file_of_a_link_is_written(store, tmp_path, name):
+    """A torn end would be cut off, and a record written over it."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"a secret of whoever appends")
+    (store.path / name).unlink(missing_ok=True)
+    (store.path / name).symlink_to(victim)
+    for action in (repair, lambda _: store.append(make_episode(7))):
+        with pytest.raises(DataError, match=rf"{name}: is a link"):
+            action(store.path)
+    assert victim.read_bytes() == b"a secret of whoever appends"
+
+
+def contents(path):
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return {file: file.read_bytes() for file in files}
+
+
+def frame_of_unknown_size(data):
+    """One raw block behind a header without the size of the content (RFC 8878)."""
+    return b"\x28\xb5\x2f\xfd\x00\x58" + (len(data) << 3 | 1).to_bytes(3, "little") + data
+
+
+ZSTD = Zstd(level=1)
+FRAMES = {
+    "bomb": (ZSTD.encode(bytes(64 << 20)), f"decompresses to {64 << 20} bytes instead of 32"),
+    "short": (ZSTD.encode(bytes(8)), "decompresses to 8 bytes instead of 32"),
+    "two frames": (
+        ZSTD.encode(bytes(32)) + ZSTD.encode(bytes(64 << 20)),
+        "decompresses to an unknown number of bytes",
+    ),
+    "unknown": (frame_of_unknown_size(bytes(32)), "decompresses to an unknown number of bytes"),
+    "empty": (b"", "fails its crc32c"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_chunk_of_another_size_is_damage_and_is_not_decoded(store, name, monkeypatch):
+    frame, said = FRAMES[name]
+    file = store.path / "rew" / "c.1"
+    file.write_bytes(frame + google_crc32c.value(frame).to_bytes(4, "little"))
+    decoded = []
+    monkeypatch.setattr(RowArray, "_open", lambda array: decoded.append(array.key))
+    with pytest.raises(DataError, match=rf"c\.1: chunk {said}"):
+        RowArray(store.path, "rew", store.schema).read(0, 16)
+    assert decoded == []
+    monkeypatch.undo()
+    (found,) = verify(store.path).damage
+    assert found.file == file
+    assert said in found.problem
+    assert repair(store.path).episodes == 4
+
+
+@pytest.mark.parametrize("values", ["equal", "random"])
+@pytest.mark.parametrize("size", [1, 40, 255, 256, 400, 70_000, 1_000_000])
+def test_the_size_of_a_chunk_that_zarr_writes_is_known(tmp_path, values, size):
+    rng = np.random.default_rng(0)
+    rows = np.ones(size, "u1") if values == "equal" else rng.integers(0, 256, size, np.uint8)
+    file = tmp_path / "chunk"
+    file.write_bytes(ZSTD.encode(rows) + b"crc_")
+    assert content_bytes(file, 4) == size
 
 
 def test_repair_waits_for_nobody(store):

@@ -33,7 +33,7 @@ from robo_rl.train.datasets.episode_recorder import (
     success_share,
 )
 from robo_rl.train.datasets.expert_labels import executed_column, find_demonstrator
-from robo_rl.train.datasets.wave_recording import record_waves
+from robo_rl.train.datasets.wave_recording import expected_total, record_waves
 from robo_rl.train.evaluation.action_gain import is_displaceable, label_gain
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report, Stage
@@ -142,8 +142,9 @@ class CollectDemonstrations(Stage):
     def _tell_memory(self, env: VecEnv, episodes: Episodes) -> None:
         """Tell at the first wave if the demonstrations will not fit the memory of this machine."""
         length = sum(len(each["act"]) for each in episodes) / len(episodes)
-        rows = length * (self.cfg.successes or self.cfg.episodes)
-        needed = round(rows * env.obs_spec.num_bytes)
+        good = sum(bool(each["success"]) for each in episodes)
+        total = expected_total(self.cfg.episodes, len(episodes), good, self.cfg.successes)
+        needed = round(length * total * env.obs_spec.num_bytes)
         if not fits_memory(needed):
             in_files = "cloning will read the images from files"
             then = in_files if env.obs_spec.image_names else "record fewer"

@@ -21,6 +21,7 @@ from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context
+from robo_rl.train.stages.data import collect_demonstrations as stage
 from robo_rl.train.stages.data.collect_demonstrations import CollectDemonstrations
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(1,))})
@@ -310,3 +311,13 @@ def test_each_episode_keeps_the_sentence_it_was_told(tmp_path: Path):
         assert (ids == ids[0]).all()
         assert record.meta["tasks"] == [bytes(ids[0][ids[0] >= 0].tolist()).decode()]
     assert len({str(record.meta["tasks"]) for record in store.episodes}) > 1
+
+
+def test_the_memory_is_that_of_the_expected_number_of_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Two of four episodes of 3.5 rows succeed, so that three successes take six episodes."""
+    needed = list[int]()
+    monkeypatch.setattr(stage, "fits_memory", lambda size: not needed.append(size))
+    collect(tmp_path, 9, successes=3)
+    assert needed == [round(3.5 * 6 * OBS.num_bytes)]
