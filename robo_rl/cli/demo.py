@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from robo_rl.cli.output import Json, format_table, write_json
-from robo_rl.cli.stages import RUNS, Out, Overrides, run_until
+from robo_rl.cli.stages import RUNS, Out, Overrides, json_of_failed_gate, run_until
 
 _ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
 _MEASURED = ("bc", "online", "distill")
@@ -19,7 +19,8 @@ _QUERIES = {"k_step": "all denoising steps, torch", "one_step": "one step, ONNX 
 
 def run(overrides: Overrides = None, out: Out = RUNS, json_file: Json = None) -> None:
     """Run demonstrations, cloning, RL, distillation, export: some minutes on two cores."""
-    result = run_until("demo", overrides or [], out)
+    with json_of_failed_gate(json_file) as done:
+        result = run_until("demo", overrides or [], out, on_stage_end=done.update)
     if result is None:
         return
     numbers = summary(result)

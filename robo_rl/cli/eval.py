@@ -10,9 +10,11 @@ import typer
 from robo_rl.cli.output import Json, write_json
 from robo_rl.cli.stages import format_rate
 
+TASK = "success/"
+
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KEY=VALUE", help="Other settings of task and env."),
+    typer.Argument(metavar="KEY=VALUE", help="Other settings of task and env, and the device."),
 ]
 
 
@@ -27,15 +29,19 @@ def run(
     from robo_rl.config.compose import overlay, resolve_tree
     from robo_rl.train.pipeline.reevaluate import evaluate_path
 
+    changes = dict(resolve_tree(overlay(overrides or [])).values)
+    device = changes.pop("device", None)
     result = evaluate_path(
         path,
         episodes=episodes,
         seed=seed,
-        world_changes=resolve_tree(overlay(overrides or [])).values,
+        device=None if device is None else str(device),
+        world_changes=changes,
     )
     found = result.report_numbers()
     numbers = found[result.measure]
+    write_json(json_file, {**numbers, "numbers": found})
     typer.echo(f"{result.measure} {format_rate(numbers)}, protocol {numbers['protocol']}")
-    for name in result.by_task():
-        typer.echo(f"  {name} {format_rate(found[f'success/{name}'])}")
-    write_json(json_file, numbers)
+    for name, part in found.items():
+        if name.startswith(TASK):
+            typer.echo(f"  {name.removeprefix(TASK)} {format_rate(part)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import secrets
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,19 @@ import typer
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.core.errors import ConfigError
 
+_DESCRIPTOR = re.compile(
+    r"/dev/(fd/\d+|stdin|stdout|stderr)|/proc/(self|thread-self|\d+)(/task/\d+)?/fd/\d+"
+)
+
 
 def _tried(path: Path | None) -> Path | None:
     """Raise ConfigError if the file cannot be written; the test leaves only its folder behind."""
-    if path is not None and not is_stream(path):
-        with _told(path, "name another --json"):
+    if path is None:
+        return None
+    with _told(path, "name another --json"):
+        if is_stream(path):
+            path.stat()
+        else:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
             make_directory(path.parent)
@@ -68,7 +77,7 @@ def json_beside(path: Path | None, values: Mapping[str, Any]) -> Generator[None]
         unwritten = error
     try:
         yield
-    except Exception:
+    except (Exception, SystemExit):
         if unwritten is not None:
             typer.echo(f"robo-rl: {unwritten}", err=True)
         raise
@@ -81,7 +90,7 @@ def is_stream(path: Path) -> bool:
     special = path.exists() and not path.is_file() and not path.is_dir()
     names = [path.absolute(), path.parent.resolve() / path.name]
     names += [path.readlink()] if path.is_symlink() else []
-    return special or any(name.is_relative_to(top) for name in names for top in ("/proc", "/dev"))
+    return special or any(_DESCRIPTOR.fullmatch(str(name)) for name in names)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,12 +35,8 @@ def execute(
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
     """
-    done: dict[str, Any] = {}
-    try:
+    with json_of_failed_gate(json_file) as done:
         result = run_until(experiment, overrides or [], out, until, done.update)
-    except GateError:
-        with json_beside(json_file, done):
-            raise
     if result is None:
         return
     stages = [_row(stage) for stage in result["stages"]]
@@ -49,6 +46,21 @@ def execute(
             typer.echo(f"{stage['stage']}: {said}")
     typer.echo(f"in {result['directory']}")
     write_json(json_file, result)
+
+
+@contextmanager
+def json_of_failed_gate(json_file: Path | None) -> Generator[dict[str, Any]]:
+    """Yield a mapping for the stages that ran, which the file holds if a gate does not pass.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    done: dict[str, Any] = {}
+    try:
+        yield done
+    except (GateError, SystemExit):  # the latter from a process of several
+        with json_beside(json_file if done else None, done):
+            raise
 
 
 def run_until(
@@ -79,10 +91,25 @@ def run_until(
     number = num_processes(experiment, overrides, until)
     if number > 1:
         last = [] if until is None else ["--until", until]
-        run_processes(number, ["run", experiment, *overrides, "--out", str(out), *last])
+        try:
+            run_processes(number, ["run", experiment, *overrides, "--out", str(out), *last])
+        except SystemExit as end:
+            if end.code == GateError.status:
+                _tell_failed(experiment, overrides, out, on_stage_end)
+            raise
     return (
         run_experiment(experiment, overrides, out, until=until, on_stage_end=on_stage_end) or None
     )
+
+
+def _tell_failed(
+    experiment: str, overrides: list[str], out: Path, on_stage_end: Callable[[dict[str, Any]], None]
+) -> None:
+    """Report the stages of a run that other processes made, if it ended at a gate."""
+    from robo_rl.train.pipeline.run import failed_run
+
+    if (found := failed_run(experiment, overrides, out)) is not None:
+        on_stage_end(found)
 
 
 def format_rate(measured: Mapping[str, Any] | None) -> str:

@@ -2,7 +2,7 @@
 
 A file may have ``base: [task/lift_cube, policy/flow]``: bases are merged in order, each file once,
 and the file's own values over them (``search_path``, ``merge``). Overrides
-(``algo.lr=1e-4``, ``stages.bc.steps=100``, ``stages.0.steps=100``) are merged last, all at once.
+(``algo.lr=1e-4``, ``stages.bc.steps=100``) are merged last, all at once.
 """
 
 from __future__ import annotations

@@ -28,17 +28,32 @@ def merge(below: YamlNode, above: YamlNode, *, in_order: bool = True) -> YamlNod
             ``above`` lists after it; otherwise it is appended.
 
     Raises:
-        ConfigError: The tree addresses a list item that does not exist.
+        ConfigError: The tree addresses a list item that does not exist, or has null over a stage
+            with settings.
     """
     merged = combine(below, above)
     stages = [tree.value.get(STAGES) for tree in (below, above, merged)]
     if not all(node is not None and isinstance(node.value, dict) for node in stages):
         return merged
     first, second, both = (cast("dict[str, YamlNode]", node.value) for node in stages if node)
+    for name in first.keys() & second.keys():
+        _demand_no_null(name, first[name], second[name])
     names = _in_order(list(first), list(second)) if in_order else list(both)
     kept = {name: both[name] for name in names if not (name in first and _is_none(both[name]))}
     origin = merged.value[STAGES].origin
     return YamlNode({**merged.value, STAGES: YamlNode(kept, origin)}, merged.origin)
+
+
+def _demand_no_null(stage: str, below: YamlNode, above: YamlNode) -> None:
+    """Refuse null over a stage with settings, which would silently have its defaults."""
+    if above.value is None and isinstance(below.value, dict) and below.value:
+        raise ConfigError(
+            f"stages.{stage}: null over a stage with settings",
+            where=above.origin,
+            expected="a mapping, or false",
+            found="null",
+            hint=f"{stage}: {{}} keeps its settings, {stage}: false removes the stage",
+        )
 
 
 def combine(one: YamlNode, other: YamlNode) -> YamlNode:

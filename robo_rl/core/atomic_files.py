@@ -130,6 +130,8 @@ def staged_directory(final: Path) -> Generator[Path]:
 
 def find_directory(final: Path) -> Path:
     """Return the path of ``final``'s content; it differs only after an interrupted replacement."""
+    if not final.name:
+        return final
     old = final.with_name(_OLD + final.name)
     return old if old.exists() and not final.exists() else final
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ import yaml
 from robo_rl.cli.main import main
 from robo_rl.cli.output import write_json
 from robo_rl.cli.stages import format_rate
+from robo_rl.core.errors import GateError
 
 
 def measured(value: float) -> dict[str, Any]:
@@ -136,6 +138,47 @@ def test_numbers_that_cannot_be_written_are_one_line_before_anything_runs(
         assert main(["run", "demo", "--json", str(place)]) == 2
         assert f"{place}: could not be written" in capsys.readouterr().err
     assert not calls
+
+
+@pytest.mark.parametrize("place", ["/dev/fd/9999", "/proc/nope/a.json"])
+def test_a_stream_that_is_not_there_is_one_line_before_anything_runs(
+    place: str, capsys: pytest.CaptureFixture[str], calls: list[tuple[object, ...]]
+):
+    assert main(["run", "demo", "--json", place]) == 2
+    assert f"{place}: could not be written" in capsys.readouterr().err
+    assert not calls
+
+
+def test_a_file_in_shared_memory_is_a_file():
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / "a.json"
+        for number in (1, 2):
+            write_json(path, {"a": number})
+        assert json.loads(path.read_text()) == {"a": 2}
+
+
+@pytest.mark.parametrize("verb", ["run", "demo"])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_stages_before_a_failed_gate_are_written(
+    verb: str, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ran = {**RESULT, "stages": RESULT["stages"][:2]}
+
+    def run_experiment(*_: object, on_stage_end: Any, **__: object):
+        on_stage_end(ran)
+        raise GateError("stage 'bc' did not pass")
+
+    def run_processes(*_: object):
+        raise SystemExit(GateError.status)
+
+    pipeline = "robo_rl.train.pipeline"
+    fake = SimpleNamespace(run_experiment=run_experiment, failed_run=lambda *_: ran)
+    monkeypatch.setitem(sys.modules, f"{pipeline}.run", fake)
+    monkeypatch.setattr(f"{pipeline}.processes.launch.num_processes", lambda *_: processes)
+    monkeypatch.setattr(f"{pipeline}.processes.launch.run_processes", run_processes)
+    words = ["demo"] if verb == "demo" else ["run", "demo"]
+    assert main([*words, "--json", str(tmp_path / "a.json")]) == 2
+    assert json.loads((tmp_path / "a.json").read_text()) == ran
 
 
 def test_numbers_go_to_a_pipe_too():

@@ -198,6 +198,10 @@ def test_a_stage_can_be_taken_away_and_come_back(configs: Path):
     two = ["stages.online=false", "stages.bc=false"]
     assert list(compose("road", two).values["stages"]) == ["collect"]
     assert compose("x", ["stages.collect={}"]).values["stages"]["collect"] == {}
+    for null in ("stages.bc=null", "stages={bc: null}"):
+        with pytest.raises(ConfigError, match=r"stages\.bc: null over a stage .*false removes"):
+            compose("x", [null])
+    assert compose("x", ["stages.bc={}"]).values["stages"]["bc"] == {"steps": 1}
     for removal in ("stages.bc=false", "stages.bc=False", "stages={bc: false}"):
         both = [removal, "stages.bc.steps=3"]
         for overrides in (both, both[::-1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, cast
 
@@ -44,6 +45,17 @@ def _named(stages: Any) -> Any:
     }
 
 
+def _demand_labels(stages: dict[str, Any]) -> dict[str, Any]:
+    """Check that each label can name a folder and a part of a dotted key."""
+    for label in stages:
+        if not _LABEL.fullmatch(label):
+            expected = "at most 100 letters, digits, _ and -, the first no -"
+            raise ValueError(f"stage '{label[:100]}': expected {expected}")
+    return stages
+
+
+_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
+
 HOST = torch.device("cpu")
 
 HAS_RUN = {"has_run": True}
@@ -56,7 +68,9 @@ def run_until(label: str | None) -> dict[str, Any]:
 
 
 Stages = Annotated[
-    dict[str, Annotated[Component[StageTraits], component("stages")]], BeforeValidator(_named)
+    dict[str, Annotated[Component[StageTraits], component("stages")]],
+    AfterValidator(_demand_labels),
+    BeforeValidator(_named),
 ]
 """Label → stage, in the order in which they run."""
 

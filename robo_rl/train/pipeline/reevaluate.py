@@ -11,7 +11,7 @@ from robo_rl.bundle.bundle import Bundle, bundles_below
 from robo_rl.bundle.manifest import MANIFEST_FILE
 from robo_rl.config.models import compose, validate
 from robo_rl.core.atomic_files import find_directory
-from robo_rl.core.errors import BundleError, CheckpointError, RoboRlError
+from robo_rl.core.errors import BundleError, CheckpointError, ConfigError, RoboRlError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.parity import session_as_policy
 from robo_rl.policy.base import DenoisingPolicy
@@ -29,6 +29,7 @@ def evaluate_path(
     *,
     episodes: int | None = None,
     seed: int | None = None,
+    device: str | None = None,
     world_changes: Mapping[str, Any] | None = None,
 ) -> EvalResult:
     """Evaluate under the protocol of the run that made the policy, in the current world.
@@ -39,16 +40,19 @@ def evaluate_path(
         path: A stage's directory, or a bundle.
         episodes: Replaces the protocol's number of episodes; the hash changes with it.
         seed: Replaces the protocol's seed; the hash changes with it.
+        device: Device of a stage's policy in place of the run's; a bundle runs on the CPU.
         world_changes: Settings of ``task`` and ``env`` that differ from those of the run.
 
     Raises:
-        ConfigError: ``world_changes``, or the number of episodes or the seed, do not fit.
+        ConfigError: ``world_changes``, the number of episodes or the seed do not fit, or a bundle
+            is given a device.
+        DeviceError: The device does not exist.
         CheckpointError: Neither a bundle nor a stage that made a policy.
         BundleError: The bundle is damaged, or made for another task or robot than is installed.
         DataError: The changed world has other actions, or lacks what the policy reads.
     """
     is_bundle = (find_directory(path.absolute()) / MANIFEST_FILE).exists()
-    act, specs, experiment, world = _bundle(path) if is_bundle else _stage(path)
+    act, specs, experiment, world = _bundle(path, device) if is_bundle else _stage(path, device)
     if changed := describe_changes(world, world_of(experiment)):
         text = f"{path}: evaluated in another world than it was made in: {changed}"
         StatusConsole().print(text, highlight=False, markup=False, soft_wrap=True)
@@ -71,7 +75,10 @@ class _Evaluable(NamedTuple):
     world: World
 
 
-def _bundle(path: Path) -> _Evaluable:
+def _bundle(path: Path, device: str | None) -> _Evaluable:
+    if device not in (None, "cpu"):
+        hint = "leave it out, or evaluate the stage's directory"
+        raise ConfigError("a bundle runs on the CPU", where="device", found=device, hint=hint)
     bundle = Bundle.load(path)
     _refuse_foreign_code(bundle)
     experiment = validate(bundle.manifest.config, Experiment, HAS_RUN)
@@ -116,7 +123,7 @@ def _foreign_code(node: Any, where: str) -> Iterator[str]:
             yield from _foreign_code(each, f"{where}.{number}")
 
 
-def _stage(path: Path) -> _Evaluable:
+def _stage(path: Path, device: str | None) -> _Evaluable:
     report = Report.read(path)
     if report is None or "policy" not in report.artifacts:
         raise CheckpointError(
@@ -133,7 +140,8 @@ def _stage(path: Path) -> _Evaluable:
             expected=str(config),
             hint="copy runs/NAME as a whole",
         )
-    experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
+    chosen = [] if device is None else [f"device={device}"]
+    experiment = validate(compose(str(config), chosen), Experiment, HAS_RUN)
     policy = load_policy(path / report.artifacts["policy"], experiment.place)
     return _Evaluable(policy, (policy.obs_spec, policy.act_spec), experiment, report.world)
 

@@ -15,7 +15,7 @@ from robo_rl.core.suggestions import did_you_mean
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
 from robo_rl.train.checkpoint.file_errors import explain_file_errors
-from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
+from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment, run_until, stages_until
 from robo_rl.train.pipeline.preflight.inputs import check_inputs
 from robo_rl.train.pipeline.preflight.run_warnings import emit_run_warnings
 from robo_rl.train.pipeline.preflight.sight import check_sight
@@ -43,6 +43,7 @@ from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
 
 Done = list[tuple[Path, Report]]
+_PASSED = ("passed", "waived")
 
 
 def run_experiment(
@@ -87,6 +88,28 @@ def run_experiment(
         return _lead(checked, directory, labels, on_stage_end)
 
 
+def failed_run(
+    experiment: str | ConfigTree, overrides: list[str], out: Path
+) -> dict[str, Any] | None:
+    """Return what ``run_experiment`` returns of a run that ended at a gate; None of another.
+
+    Args:
+        experiment: As for ``run_experiment``.
+        overrides: As for ``run_experiment``.
+        out: As for ``run_experiment``.
+    """
+    tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
+    checked = validate(tree, Experiment, HAS_RUN)
+    directory, done = out / checked.name, Done()
+    for index, label in enumerate(checked.stages):
+        place = directory / stage_folder(index, label)
+        if (report := Report.read(place)) is None:
+            break
+        done.append((place, report))
+    failed = done and done[-1][1].status not in _PASSED
+    return _summary(checked, directory, done) if failed else None
+
+
 def _lead(
     experiment: Experiment,
     directory: Path,
@@ -124,7 +147,7 @@ def _upto(experiment: Experiment, until: str | None) -> list[str]:
 
 
 def _demand_gate(done: Done) -> None:
-    if not done or done[-1][1].status in ("passed", "waived"):
+    if not done or done[-1][1].status in _PASSED:
         return
     place, report = done[-1]
     gate = report.gate

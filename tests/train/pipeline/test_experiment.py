@@ -50,6 +50,8 @@ def test_a_stage_is_called_by_its_label_unless_it_has_a_name():
         ({"stages": {}}, "stages"),
         ({"stages": {"colect": {}}, "waive": {}}, "did you mean 'collect'"),
         ({"waive": {"onlin": "why"}}, "no stage 'onlin'; did you mean 'online'"),
+        ({"stages": {"a/b": {"name": "bc"}}, "waive": {}}, "stage 'a/b': expected at most 100"),
+        ({"stages": {"..": {"name": "bc"}}, "waive": {}}, r"stage '\.\.': expected"),
         ({"stages": {"bc": {"step": 3}}, "waive": {}}, r"stages\.bc\.step: unknown key"),
         ({"task": {"name": "reach", "robot": "pand"}}, "did you mean 'panda'"),
     ],

@@ -12,7 +12,7 @@ import pytest
 from small_runs import EXPERIMENT
 
 from robo_rl.config.models import ConfigTree, validate
-from robo_rl.core.errors import BundleError, ConfigError, DataError
+from robo_rl.core.errors import BundleError, CheckpointError, ConfigError, DataError, DeviceError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline import reevaluate
@@ -65,6 +65,20 @@ def test_a_bundle_does_not_choose_the_code_that_is_run(env: dict[str, Any]):
 def test_a_path_may_be_the_working_folder(expert: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(expert)
     assert len(evaluate_path(Path(), episodes=2).success) == 2
+
+
+def test_the_root_holds_no_policy():
+    with pytest.raises(CheckpointError, match="holds no policy"):
+        evaluate_path(Path("/"))
+
+
+def test_another_device_than_the_runs_is_asked_for(expert: Path):
+    config = expert.parent / "config.yaml"
+    kept = [line for line in config.read_text().splitlines() if not line.startswith("device:")]
+    config.write_text("\n".join([*kept, "device: cuda:99", ""]))
+    with pytest.raises(DeviceError, match="cuda:99"):
+        evaluate_path(expert, episodes=1)
+    assert len(evaluate_path(expert, episodes=2, device="cpu").success) == 2
 
 
 def test_that_the_world_is_another_by_now_is_said(expert: Path, capsys):
