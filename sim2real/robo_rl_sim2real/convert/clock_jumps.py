@@ -20,7 +20,7 @@ import numpy as np
 
 from robo_rl.core.errors import DataError
 from robo_rl_sim2real.convert.bag_reader import BagReader
-from robo_rl_sim2real.convert.control_periods import command_topics_of
+from robo_rl_sim2real.convert.commands import command_topics_of
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.messages.kinds import IMAGES
 from robo_rl_sim2real.messages.readings import Values

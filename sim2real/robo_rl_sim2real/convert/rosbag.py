@@ -99,10 +99,14 @@ class RosbagConverter:
     def _append(
         self, bag: Path, out: Path, store: ZarrStore | None, notes: list[str]
     ) -> ZarrStore | None:
-        """Append a bag's episodes to the store and return it; the first bag creates it."""
+        """Append a bag's episodes to the store and return it; the first bag with some creates it.
+
+        A recording by the node without a usable control period may lack topics, or be of another
+        contract: it is left out with a note.
+        """
         from robo_rl_sim2real.convert.bag_reader import open_bag
         from robo_rl_sim2real.convert.clock_jumps import check_outcomes_separable, find_clock_jumps
-        from robo_rl_sim2real.convert.control_periods import control_periods
+        from robo_rl_sim2real.convert.control_periods import control_periods, why_unusable
         from robo_rl_sim2real.convert.conversion_spec import conversion_spec
         from robo_rl_sim2real.convert.episodes import (
             cut_into_episodes,
@@ -114,6 +118,9 @@ class RosbagConverter:
         with open_bag(bag) as reader:
             want = conversion_spec(reader, self.cfg.settings, self.cfg.contract_from)
             found = control_periods(reader, want)
+            if want.is_own_recording and (why := why_unusable(found)):
+                notes.append(f"{bag.name}: 0 episodes: {why}")
+                return store
             torn = find_clock_jumps(reader, want, self.cfg.outcome_topic)
             outcomes = read_outcomes(reader, self.cfg.outcome_topic)
             check_outcomes_separable(bag, torn, outcomes.told)

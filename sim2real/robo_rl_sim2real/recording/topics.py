@@ -22,13 +22,17 @@ CHUNK = "/robo_rl/chunk"
 """``std_msgs/Float64MultiArray`` (H, A): the policy's chunk; the tick gives its first tick."""
 
 ASKED = "/robo_rl/asked"
-"""``sensor_msgs/JointState``: the policy's target."""
+"""``sensor_msgs/JointState``: the target of the period, before the limits.
+
+It is the policy's target or, during teleoperation, the human's, both after the blend of a ramp. On
+the way home it leads to the start pose.
+"""
 
 SENT = "/robo_rl/sent"
 """``sensor_msgs/JointState``: the command that was sent."""
 
 CLAMPED = "/robo_rl/clamped"
-"""``std_msgs/Float64MultiArray`` (A,): distance between the command and the target."""
+"""``std_msgs/Float64MultiArray`` (n,): |command - target| of each joint, 0 on the way to rest."""
 
 EVENT = "/robo_rl/event"
 """``std_msgs/String``: JSON ``{"event": …, "what": …}``.

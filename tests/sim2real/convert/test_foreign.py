@@ -77,6 +77,21 @@ def test_a_dataset_says_what_is_wanted_as_well_as_a_bundle(tmp_path: Path, known
     np.testing.assert_array_equal(first.read()["act"], again.read()["act"])
 
 
+def test_jitter_of_the_commands_leaves_each_in_its_row_with_what_was_seen_before(
+    tmp_path: Path, known: dict[str, str]
+):
+    late_s = 0.003 * np.random.default_rng(1).standard_normal(40)
+    came_s = 0.1525 + 0.05 * np.arange(40) + late_s
+    said = [item for item in course(45) if item[1] == JOINTS]
+    said += [command(float(at_s), HOME + 0.01 * i) for i, at_s in enumerate(came_s)]
+    bag = write(tmp_path / "bag", sorted(said, key=lambda item: item[0]))
+    rows = convert(bag, tmp_path / "data.zarr", **known).read()
+    expected = HOME + 0.01 * np.arange(40)[:, None]
+    np.testing.assert_array_equal(rows["act"], expected.astype(np.float32))
+    seen = HOME + 0.001 * np.floor(came_s / 0.01)[:, None]
+    np.testing.assert_allclose(rows["obs.pos"], seen, atol=1e-6)
+
+
 def test_commands_that_cease_end_an_episode(tmp_path: Path, known: dict[str, str]):
     said = [item for item in course(40) if item[1] == JOINTS or not 0.5 < item[0] < 1.2]
     assert (
@@ -101,6 +116,21 @@ def test_changes_are_those_of_what_was_sent(tmp_path: Path, known: dict[str, str
     )
     fields = {**known, "contract_from": str(tmp_path / "like")}
     rows = convert(write(tmp_path / "bag", course()), tmp_path / "data.zarr", **fields).read()
+    np.testing.assert_allclose(rows["act"], np.full((19, 8), 0.01), atol=1e-6)
+
+
+def test_every_change_of_faster_commands_counts_once(tmp_path: Path, known: dict[str, str]):
+    """At 100 Hz, with jitter: five changes a row, and none twice."""
+    delta = {"reference": "delta", "low": (-0.1,) * 8, "high": (0.1,) * 8}
+    contract = contract_of(ROBOT, **delta)
+    meta = {"robot": "panda", "task": "made_up"}
+    ZarrStore.create(tmp_path / "like", contract.obs, contract.act, meta)
+    late_s = 0.001 * np.random.default_rng(2).standard_normal(100)
+    said = [item for item in course(25) if item[1] == JOINTS]
+    said += [command(0.0525 + 0.01 * i + late_s[i], HOME + 0.002 * i) for i in range(100)]
+    bag = write(tmp_path / "bag", sorted(said, key=lambda item: item[0]))
+    fields = {**known, "contract_from": str(tmp_path / "like")}
+    rows = convert(bag, tmp_path / "data.zarr", **fields).read()
     np.testing.assert_allclose(rows["act"], np.full((19, 8), 0.01), atol=1e-6)
 
 

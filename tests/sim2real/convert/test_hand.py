@@ -63,6 +63,18 @@ def test_hand_and_gripper_of_one_command_are_one_action(tmp_path: Path, known: d
     np.testing.assert_allclose(acts[:, 6], 0.04 - 0.001 * steps, atol=1e-6)
 
 
+def test_a_gripper_that_is_told_a_little_before_the_hand_is_of_the_same_command(
+    tmp_path: Path, known: dict[str, str]
+):
+    """Of two publishers either may be first; the last one before the hand is of its command."""
+    early_s = [0.001 if k % 3 else 0.0 for k in range(STEPS)]
+    said = [item for item in course() if item[1] != ROBOT.topics.gripper_command]
+    said += [grip(0.0522 + 0.05 * k - early_s[k], 0.04 - 0.001 * k) for k in range(STEPS)]
+    bag = write(tmp_path / "bag", sorted(said, key=lambda item: item[0]))
+    acts = convert(bag, tmp_path / "d.zarr", **known).read()["act"]
+    np.testing.assert_allclose(acts[:, 6], 0.04 - 0.001 * np.arange(STEPS), atol=1e-6)
+
+
 def test_a_hand_that_falls_silent_ends_an_episode_though_the_gripper_goes_on(
     tmp_path: Path, known: dict[str, str]
 ):

@@ -140,17 +140,25 @@ def test_other_words_begin_another_episode_with_the_first_action_that_follows_th
     assert abs(len(press) - 30) <= 1
 
 
-def test_without_the_bundle_or_any_words_it_is_an_error(tmp_path: Path):
+def test_without_the_bundle_it_is_an_error(tmp_path: Path):
     def course(flight: Flight, say: Say) -> None:
         with flight.recorded():
-            flight.run(30)
+            begin(flight, 30)
 
-    flight = fly(tmp_path, course)
+    fly(tmp_path, course, text="press")
     with pytest.raises(BundleError, match="contract_from=BUNDLE"):
         convert(tmp_path / "recordings", tmp_path / "none.zarr")
-    with pytest.raises(DataError, match="no instruction"):
-        converted(tmp_path, flight)
     assert not (tmp_path / "none.zarr").exists()
+
+
+def test_a_policy_that_heard_no_words_was_never_active(tmp_path: Path):
+    def course(flight: Flight, say: Say) -> None:
+        with flight.recorded():
+            begin(flight, 30)
+
+    flight = fly(tmp_path, course)
+    with pytest.raises(DataError, match=r"holds no episode; found .*: 0 episodes: never active"):
+        converted(tmp_path, flight)
     assert not (tmp_path / "data.zarr").exists()
 
 

@@ -254,10 +254,51 @@ def test_without_an_episode_there_is_no_dataset(tmp_path: Path):
     flight = Flight(tmp_path)
     with flight.recorded():
         flight.run(10)
-    why = r"holds no episode; found .*0 of 10 control periods \(10 on the ramp"
+    why = r"holds no episode; found .*: 0 episodes: never active"
     with pytest.raises(DataError, match=why):
         convert(tmp_path / "recordings", tmp_path / "data.zarr")
     assert not (tmp_path / "data.zarr").exists()
+
+
+def test_recordings_without_a_usable_period_are_noted_beside_one_with_some(tmp_path: Path):
+    """Never active, without readings; a dry run; and cut off before the first period."""
+    fly(tmp_path)
+    idle = Flight(tmp_path / "idle", folder=str(tmp_path / "recordings" / "idle"))
+    with idle.recorded() as first:
+        idle.run(10, silent=True)
+    dry = Flight(tmp_path / "dry", folder=str(tmp_path / "recordings" / "dry"), dry_run=True)
+    with dry.recorded() as second:
+        dry.run(3)
+        dry.node.request("activate")
+        dry.run(20)
+    begun = Flight(tmp_path / "begun", folder=str(tmp_path / "recordings" / "begun"))
+    with begun.recorded() as third:
+        pass
+    names = ("a", "b", "c")
+    for name, recorder in zip(names, (first, second, third), strict=True):
+        recorder.bags[0].rename(tmp_path / "recordings" / name)
+    alone = convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    assert len(alone.episodes) == 1
+    make = component("converters").make({"name": "rosbag"}).build()
+    notes = make.convert(tmp_path / "recordings", tmp_path / "again.zarr").notes
+    never = "0 episodes: never active, or only on ramps and holds"
+    unsent = "0 episodes: no command was sent"
+    assert {f"a: {never}", f"b: {unsent}", f"c: {never}"} <= {*notes}
+
+
+def test_a_command_without_names_is_not_taken_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    joints = MessageEncoder._joints
+
+    def nameless(encoder: Any, topic: str, at_s: float, position: np.ndarray) -> Any:
+        monkeypatch.setattr(encoder, "_names", ())
+        return joints(encoder, topic, at_s, position)
+
+    monkeypatch.setattr(MessageEncoder, "_joints", nameless)
+    fly(tmp_path)
+    with pytest.raises(DataError, match=r"'/robo_rl/sent': joint states without names at "):
+        convert(tmp_path / "recordings", tmp_path / "data.zarr")
 
 
 def test_recordings_that_are_converted_in_part_do_not_take_the_name(tmp_path: Path, monkeypatch):

@@ -1,6 +1,7 @@
 """A command topic and the conversion between commands and its messages.
 
-Shapes: n values of a command, in the order of the contract; m of them on one topic.
+Shapes: n values of a command, in the order of the contract; m of them on one topic; P points of a
+trajectory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,30 @@ from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
 from robo_rl_sim2real.messages.trajectory import FOLLOW
+
+_SAME_PERIOD = 1e-3  # a time in ns may differ from a whole control period by its rounding
+
+
+class Waypoints(NamedTuple):
+    """A trajectory on one topic, linear between its points.
+
+    Args:
+        periods: (P,) times of the points, in control periods from the start.
+        positions: (P, m) positions.
+    """
+
+    periods: Values
+    positions: Values
+
+    def at(self, period: float) -> Values:
+        """Return the positions (m,) at a time; the first or last point outside."""
+        return np.array([np.interp(period, self.periods, axis) for axis in self.positions.T])
+
+    def starting_from(self, start: Values | None) -> Waypoints:
+        """Return the trajectory from positions (m,), if its first point is due later."""
+        if start is None or self.periods[0] <= 0.0:
+            return self
+        return Waypoints(np.append(0.0, self.periods), np.vstack([start, self.positions]))
 
 
 class CommandTopic(NamedTuple):
@@ -51,10 +76,10 @@ class CommandTopic(NamedTuple):
         return _WRITE[self.kind](self, pos, vel)
 
     def positions_in(self, reading: Reading) -> Values:
-        """Return the positions (m,) in a command.
+        """Return the positions (m,) in a command; of a trajectory, those after one period.
 
         Raises:
-            SpecError: It has no positions or other joints, or they are not finite.
+            SpecError: It has no positions or other joints, they are not finite, or times decrease.
         """
         if self.kind not in _READ:
             raise SpecError(f"{self.topic}: {self.kind.value} says no positions")
@@ -71,13 +96,26 @@ class CommandTopic(NamedTuple):
         fields = {"positions": pos[None], "times": np.array([self.dt_s])}
         return Reading(fields, self.joints, 0.0)
 
-    def _last_point(self, reading: Reading) -> Values:
+    def waypoints(self, reading: Reading) -> Waypoints:
+        """Return the points of a trajectory.
+
+        Raises:
+            SpecError: It has other joints or no points, they are not finite, or times decrease.
+        """
         if sorted(reading.names) != sorted(self.joints):
             expected, found = ", ".join(self.joints), ", ".join(reading.names)
             raise SpecError(f"{self.topic}: command", expected=expected, found=found)
-        last = reading.fields["positions"][-1:].ravel()
-        return select_by_name(
-            reading._replace(fields={"last": last}), "last", self.joints, self.topic
+        times, where = reading.fields["times"], self.topic
+        if not len(times):
+            raise SpecError(f"{where}: command", expected="a point of a trajectory", found="none")
+        if (np.diff(times, prepend=0.0) < 0.0).any():
+            problem = f"{where}: time_from_start"
+            raise SpecError(problem, expected="times in order", found=times.tolist())
+        rows = {"points": reading.fields["positions"].T}
+        positions = select_by_name(reading._replace(fields=rows), "points", self.joints, where).T
+        periods, whole = times / self.dt_s, np.round(times / self.dt_s)
+        return Waypoints(
+            np.where(np.abs(periods - whole) < _SAME_PERIOD, whole, periods), positions
         )
 
 
@@ -91,6 +129,6 @@ _WRITE: dict[MsgType, Callable[[CommandTopic, Values, Values], Reading]] = {
 }
 _READ: dict[MsgType, Callable[[CommandTopic, Reading], Values]] = {
     MsgType.ARRAY: lambda outlet, reading: reading.fields["data"],
-    MsgType.TRAJECTORY: lambda outlet, reading: outlet._last_point(reading),
+    MsgType.TRAJECTORY: lambda outlet, reading: outlet.waypoints(reading).at(1.0),
     MsgType.POSE: lambda outlet, reading: outlet.ee_axes.numbers(reading, outlet.topic),
 }

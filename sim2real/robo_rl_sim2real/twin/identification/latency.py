@@ -15,6 +15,7 @@ from robo_rl.core.errors import DataError, Notice
 from robo_rl_sim2real.convert.bag_reader import open_bag
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec, conversion_spec
 from robo_rl_sim2real.convert.recordings import find_readable
+from robo_rl_sim2real.recording.topics import SENT
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.twin.identification.arrivals import ArrivalStatistics, arrival_statistics
 from robo_rl_sim2real.twin.identification.delay import WindowDelay, window_delays
@@ -23,6 +24,7 @@ from robo_rl_sim2real.twin.identification.trajectories import TrajectorySegment,
 
 Make = Callable[[ConversionSpec], SimWorld]
 """Makes a world of the recorded task."""
+_Content = tuple[ConversionSpec, list[TrajectorySegment]]
 
 
 class LatencyEstimate(NamedTuple):
@@ -98,10 +100,11 @@ def fit_latency(run: Path, cfg: LatencyFitConfig, make: Make) -> LatencyEstimate
         make: Makes a world of the recorded task.
 
     Raises:
-        DataError: There is no recording, control rates differ, the robot hardly moved, its motion
-            differs from the simulation or tells no delay, or the delay exceeds ``max_delay_s``.
+        DataError: There is no recording with commands, control rates differ, the robot hardly
+            moved, its motion differs from the simulation or tells no delay, or the delay exceeds
+            ``max_delay_s``.
     """
-    read = [_read(bag, cfg) for bag in _bags(run)]
+    read = _read_all(run, cfg)
     dt_s = _control_period_s(run, [want for want, _ in read])
     found = [each for want, made in read for each in _windows(make(want), made, cfg)]
     explained = [each for each in found if each.explained_variance >= cfg.min_explained_variance]
@@ -113,17 +116,28 @@ def fit_latency(run: Path, cfg: LatencyFitConfig, make: Make) -> LatencyEstimate
     return LatencyEstimate(good, rejected, silent, arrivals, dt_s)
 
 
-def _bags(run: Path) -> list[Path]:
-    """Return the recordings to read; a ``Notice`` names each one that is left out."""
+def _read_all(run: Path, cfg: LatencyFitConfig) -> list[_Content]:
+    """Return the content of the recordings; a ``Notice`` names each one that is left out."""
     bags, notes = find_readable(run)
+    read = list[_Content]()
+    for bag in bags:
+        if (made := _read(bag, cfg)) is None:
+            notes.append(f"{bag.name}: left out, because no command was sent")
+        else:
+            read.append(made)
+    if not read:
+        raise DataError("no recording to estimate from", where=run, found="; ".join(notes))
     for note in notes:
         warnings.warn(note, Notice, stacklevel=2)
-    return bags
+    return read
 
 
-def _read(bag: Path, cfg: LatencyFitConfig) -> tuple[ConversionSpec, list[TrajectorySegment]]:
+def _read(bag: Path, cfg: LatencyFitConfig) -> _Content | None:
+    """Return the content of a recording; None of one by the node that sent no command."""
     with open_bag(bag) as reader:
         want = conversion_spec(reader, cfg.settings, cfg.contract_from)
+        if want.is_own_recording and SENT not in reader.kinds:
+            return None
         return want, trajectory_segments(reader, want)
 
 

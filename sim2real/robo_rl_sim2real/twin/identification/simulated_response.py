@@ -26,6 +26,9 @@ class SimulatedResponse(NamedTuple):
 def simulate_response(world: SimWorld, course: TrajectorySegment) -> SimulatedResponse:
     """Return the simulated response to a trajectory's commands, from the real start pose.
 
+    A command takes effect at the nearest step: rounding to the next one would delay the response by
+    half a step on average.
+
     Args:
         world: World of the recorded task; it is reset.
         course: Trajectory with the commands.
@@ -38,7 +41,7 @@ def simulate_response(world: SimWorld, course: TrajectorySegment) -> SimulatedRe
     for _ in range(round(_SETTLE_S / world.dt_s)):
         world.step()
     at_s = np.arange(course.command_s[0], course.command_s[-1] + world.dt_s, world.dt_s)
-    newest = np.searchsorted(course.command_s, at_s + 1e-9, side="right") - 1
+    newest = np.searchsorted(course.command_s, at_s + world.dt_s / 2, side="right") - 1
     pos = np.empty((len(at_s), len(course.joints)))
     for i, command in enumerate(newest):
         measured = world.positions()

@@ -12,10 +12,10 @@ import numpy as np
 from robo_rl.core.errors import DataError
 from robo_rl_sim2real.control.commands.contract import command_spec
 from robo_rl_sim2real.convert.bag_reader import BagReader
-from robo_rl_sim2real.convert.control_periods import commands
+from robo_rl_sim2real.convert.commands import commands, joint_positions, read_message
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.messages.readings import Values, select_by_name
+from robo_rl_sim2real.messages.readings import Reading, Values
 
 _BREAK_S = 0.5  # a longer gap may contain a reset or a manual motion
 
@@ -48,7 +48,8 @@ def trajectory_segments(bag: BagReader, wanted: ConversionSpec) -> list[Trajecto
         wanted: Contract and sources of the bag.
 
     Raises:
-        DataError: It has no joint states, or not of the commanded joints.
+        DataError: It has no joint states, or they have no names, lack a commanded joint or are not
+            finite.
     """
     robot = wanted.sources.robot.build()
     target = command_spec(wanted.contract, robot)
@@ -93,7 +94,10 @@ def _joint_states(bag: BagReader, wanted: ConversionSpec, topics: object) -> str
 
 
 def _readings(bag: BagReader, topic: str, joints: tuple[str, ...]) -> tuple[Values, Values, Values]:
+    def positions(reading: Reading) -> Values:
+        return joint_positions(reading, joints, f"'{topic}'")
+
     came = list(bag.messages([topic]))
-    pos = [select_by_name(c.reading, "position", joints, f"{bag.path}: {topic}") for c in came]
+    pos = [read_message(bag, each, positions) for each in came]
     at_s = np.array([c.reading.stamp_s for c in came])
     return at_s, np.array([c.header_s for c in came]), np.array(pos)

@@ -29,7 +29,12 @@ pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
 from robo_rl_sim2real.messages.rosbags_types import message_factory, type_store
 from robo_rl_sim2real.recording.bag_writer import BagWriter
-from robo_rl_sim2real.recording.message_encoder import EncodedMessage
+from robo_rl_sim2real.recording.message_encoder import (
+    ClockOrigin,
+    EncodedMessage,
+    MessageEncoder,
+)
+from robo_rl_sim2real.recording.topics import FORMAT, VERSION
 
 STORE, DT_S = type_store("jazzy"), 0.01
 BEGUN_NS = 1_700_000_000_000_000_000
@@ -187,6 +192,36 @@ def test_every_recording_counts_once(tmp_path, words, capsys):
     shutil.copytree(tmp_path / "bag", tmp_path / "bag-mended")
     with pytest.warns(Notice, match="bag-mended: left out, because bag is whole"):
         main(["deploy", "latency", str(tmp_path), *words])
+
+
+def test_a_torn_recording_whose_copy_is_elsewhere_in_the_folder_is_told(tmp_path, words, capsys):
+    scene = Scene(tmp_path)
+    scene.wave(0.3)
+    torn = BagWriter(tmp_path / "torn", STORE)
+    encoder = MessageEncoder({"task": "lift"}, ("a",), ClockOrigin(0.0, BEGUN_NS))
+    torn.write(encoder.about())
+    torn.flush()
+    torn.discard()
+    assert main(["data", "recover", str(tmp_path / "torn")]) == 0
+    assert main(["deploy", "latency", str(tmp_path / "torn"), *words]) == 2
+    said = capsys.readouterr().err
+    assert "no recording to estimate from; found torn: left out, because it was cut off" in said
+    assert "torn-mended" in said
+
+
+def test_a_recording_of_which_no_command_was_sent_is_left_out(tmp_path, words, capsys):
+    """By a node that was never active, or in a dry run."""
+    about = {"format": FORMAT, "version": VERSION}
+    begun = BagWriter(tmp_path / "begun", STORE)
+    begun.write(MessageEncoder(about, ("a",), ClockOrigin(0.0, BEGUN_NS)).about())
+    begun.close()
+    assert main(["deploy", "latency", str(tmp_path), *words]) == 2
+    why = "begun: left out, because no command was sent"
+    assert f"no recording to estimate from; found {why}" in capsys.readouterr().err
+    Scene(tmp_path).wave(0.3)
+    with pytest.warns(Notice, match=why):
+        assert main(["deploy", "latency", str(tmp_path), *words]) == 2
+    assert "hardly moved under commands" in capsys.readouterr().err
 
 
 def test_one_that_is_later_than_was_looked_for_is_refused(tmp_path, words, capsys):
