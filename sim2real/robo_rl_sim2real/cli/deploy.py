@@ -81,10 +81,8 @@ def run(
         if dry_run:
             typer.echo("dry run: commands are computed, and none is sent", err=True)
         if not (home or activate):
-            typer.echo(
-                f"waiting for the request 'activate' on {chosen.control}; --activate sends it",
-                err=True,
-            )
+            where = f" on {chosen.control}" if chosen.control else ""
+            typer.echo(f"waiting for the request 'activate'{where}; --activate sends it", err=True)
         if said := ramp_warning(chosen, loaded.manifest):
             typer.echo(f"warning: {said}", err=True)
         wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
@@ -92,15 +90,31 @@ def run(
         freeze_garbage_collector()
         node.run(lambda: starter.poll() or 0.0 < seconds <= node.age_s)
         ended = node.runtime.state
-    bags = [str(bag) for bag in recorder.bags] if recorder else []
+    recorded, said = _recordings(recorder)
     view.close()
     end_on_signal()
-    health = {**node.health._asdict(), "ended": "in order", "recorded": bags}
+    health = {**node.health._asdict(), "ended": "in order", **recorded}
     with json_beside(json_file, health):
         typer.echo(status_line(node))
-        for bag in bags:
-            typer.echo(f"recorded: {bag}")
+        for line in said:
+            typer.echo(line)
         _check_end(node, ended, starter.wanted)
+
+
+def _recordings(recorder: FlightRecorder | None) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the recordings and their problems for the JSON, and the lines on them."""
+    if recorder is None:
+        return {"recorded": [], "recording_problems": []}, []
+    # Imported after the run, because rosbags loads slowly.
+    from robo_rl_sim2real.recording.recovery import is_truncated
+
+    bags, problems, said = [bag for bag in recorder.bags if bag.exists()], recorder.problems(), []
+    for bag in bags:
+        torn = is_truncated(bag)
+        problems += [f"{bag}: cut off; `robo-rl data recover {bag}` saves its start"] * torn
+        said += [] if torn else [f"recorded: {bag}"]
+    fields = {"recorded": [str(bag) for bag in bags], "recording_problems": problems}
+    return fields, [*said, *problems]
 
 
 def _check_end(node: Node, ended: State, unmet: list[str]) -> None:

@@ -42,6 +42,13 @@ class InferenceResult(NamedTuple):
     act: NDArray[np.float64]
 
 
+class FailedInference(NamedTuple):
+    """The request and the exception that its query raised."""
+
+    question: InferenceRequest
+    error: Exception
+
+
 class InferenceRunner(Protocol):
     """Runs one inference at a time."""
 
@@ -54,12 +61,8 @@ class InferenceRunner(Protocol):
         """Start an inference; allowed only while idle."""
         ...
 
-    def poll(self) -> InferenceResult | None:
-        """Return the finished result, once; None if there is none.
-
-        Raises:
-            Exception: The query raised it.
-        """
+    def poll(self) -> InferenceResult | FailedInference | None:
+        """Return the finished result, once; None if there is none."""
         ...
 
     def pending_s(self) -> float:
@@ -115,7 +118,7 @@ class ThreadedInferenceRunner:
     def __init__(self, query: Query, now_s: Callable[[], float]) -> None:
         self._query, self._now_s = query, now_s
         self._questions: queue.SimpleQueue[InferenceRequest | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[InferenceResult | Exception] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[InferenceResult | FailedInference] = queue.SimpleQueue()
         self._since_s: float | None = None
         self._thread = threading.Thread(target=self._work, name="policy", daemon=True)
         self._thread.start()
@@ -130,15 +133,13 @@ class ThreadedInferenceRunner:
         self._since_s = self._now_s()
         self._questions.put(question)
 
-    def poll(self) -> InferenceResult | None:
+    def poll(self) -> InferenceResult | FailedInference | None:
         """Return the result if it is finished; None otherwise."""
         try:
             found = self._answers.get_nowait()
         except queue.Empty:
             return None
         self._since_s = None
-        if isinstance(found, Exception):
-            raise found
         return found
 
     def pending_s(self) -> float:
@@ -154,8 +155,8 @@ class ThreadedInferenceRunner:
         while (question := self._questions.get()) is not None:
             try:
                 self._answers.put(_asked(self._query, question))
-            except Exception as error:  # ``poll`` raises it in the caller's thread
-                self._answers.put(error)
+            except Exception as error:  # the control loop raises it
+                self._answers.put(FailedInference(question, error))
 
 
 def _asked(query: Query, question: InferenceRequest) -> InferenceResult:

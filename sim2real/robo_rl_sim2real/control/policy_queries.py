@@ -10,7 +10,11 @@ from typing import NamedTuple
 
 from robo_rl.core.errors import SpecError
 from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler, DueAction
-from robo_rl_sim2real.control.inference import InferenceRequest, InferenceRunner
+from robo_rl_sim2real.control.inference import (
+    FailedInference,
+    InferenceRequest,
+    InferenceRunner,
+)
 from robo_rl_sim2real.control.prefix import Prefix, PrefixRefresher, Tensors
 
 
@@ -78,11 +82,13 @@ class PolicyQueries:
 
         Raises:
             SpecError: The chunk has another shape.
-            Exception: The policy raised it.
+            Exception: The policy raised it in this activation.
         """
         found = self.inference.poll()
         if found is None or found.question.epoch != self._epoch:
             return
+        if isinstance(found, FailedInference):
+            raise found.error
         if self._is_withdrawn(found.question.instruction):
             return
         asked = found.question

@@ -51,34 +51,61 @@ class PoseTracker:
         self._topics, self._sends, self._graph = topics, sends, graph
         self.pos = pos
         """(n,) the last plausible measurement."""
-        self.seen_s = -np.inf
+        self.measured_s = -np.inf
         """Arrival of the oldest reading in it."""
+        self.seen_s = -np.inf
+        """Arrival of the oldest reading in it and in the last frame."""
         self.is_commanded = False
         """Whether commands are sent."""
         self._left: Values | None = None
 
-    def read(self, inbox: Inbox, observer: Observer) -> Frame | None:
-        """Return the current frame; frame and joints are as old as their oldest reading.
+    def track(self, inbox: Inbox) -> None:
+        """Check the feedback and keep its pose; implausible feedback is ignored.
 
-        None if a topic is silent so far, or if the feedback is implausible: implausible feedback is
-        ignored.
+        Args:
+            inbox: Snapshot of the readings.
+
+        Raises:
+            SpecError: A reading of the feedback does not fit.
+        """
+        found = self._measured.sample(inbox)
+        if found is None:
+            return
+        told = self._safety.limiter.motion.pos if self.is_commanded and self._sends else None
+        self._checker.check(inbox, found.pos, told)
+        if self.implausible_reason:
+            return
+        self.pos, self.measured_s = found
+        if self._left is not None and not self._checker.same_pose(found.pos, self._left):
+            self._left = None  # another source moved the robot: the last command is obsolete
+
+    def read_frame(self, inbox: Inbox, observer: Observer) -> Frame | None:
+        """Return the frame beside the tracked pose; both are as old as their oldest reading.
+
+        None if a topic is silent so far, or if the feedback is implausible.
+
+        Args:
+            inbox: The snapshot that was tracked.
+            observer: Builds the frame.
 
         Raises:
             SpecError: A reading does not fit.
         """
-        inbox = inbox.snapshot()
-        found = self._measured.sample(inbox)
-        if found is not None:
-            told = self._safety.limiter.motion.pos if self.is_commanded and self._sends else None
-            self._checker.check(inbox, found.pos, told)
         frame = observer.read_frame(inbox)
-        if frame is None or found is None or self.implausible_reason:
+        if frame is None or self.measured_s == -np.inf or self.implausible_reason:
             return None
-        self.pos = found.pos
-        if self._left is not None and not self._checker.same_pose(found.pos, self._left):
-            self._left = None  # another source moved the robot: the last command is obsolete
-        self.seen_s = min(frame.stamp_s, found.stamp_s)
+        self.seen_s = min(frame.stamp_s, self.measured_s)
         return frame
+
+    def read(self, inbox: Inbox, observer: Observer) -> Frame | None:
+        """Track the feedback, then return the frame; see ``track`` and ``read_frame``.
+
+        Raises:
+            SpecError: A reading does not fit; the feedback is tracked if its own readings do.
+        """
+        inbox = inbox.snapshot()
+        self.track(inbox)
+        return self.read_frame(inbox, observer)
 
     @property
     def implausible_reason(self) -> str:

@@ -46,7 +46,8 @@ class TickOutput(NamedTuple):
         command: Command to be sent; None for none.
         state: State after the tick.
         problem: Problem with a reading or a policy output; empty for none.
-        target: (n,) the policy's target; None without an action.
+        target: (n,) the target after the blend of a ramp and before the limits: the policy's, the
+            human's during teleoperation, or the start pose on the way home; None for none.
         chunk: The chunk that arrived in this tick, on the tick numbers of ``tick``; None for none.
         instruction: The words that the target follows, or those in effect without one.
     """
@@ -239,6 +240,7 @@ class Runtime:
         return SafetyInput(
             target=None if target is None else self.life.blend_ramp(target, now_s),
             measured=self._pose.pos,
+            measured_s=self._pose.measured_s,
             observed_s=self._pose.seen_s,
             basis_s=basis_s,
             pending_s=self.parts.policy.inference.pending_s(),
@@ -279,7 +281,7 @@ class Runtime:
             return TickOutput(None, self.state, problem)
         self._pose.is_commanded, standing = True, self.parts.feedback_checker.is_standing
         silent = SafetyInput(
-            *(None, self._pose.pos, self._pose.seen_s, now_s),
+            *(None, self._pose.pos, self._pose.measured_s, self._pose.seen_s, now_s),
             stalled=stalled,
             implausible_reason=self._pose.implausible_reason,
             is_unheard=bool(self.graph().commands),

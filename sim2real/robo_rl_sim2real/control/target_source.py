@@ -67,6 +67,9 @@ class TargetSource:
     def update(self, inbox: Inbox, observer: Observer, tick: int) -> None:
         """Observe, receive the policy's chunk and request the next one.
 
+        The feedback comes first: no other malformed input keeps it from being tracked, and
+        malformed feedback does not keep the operator's switch from being read.
+
         Raises:
             RoboRlError: A reading or a chunk does not fit.
         """
@@ -74,10 +77,13 @@ class TargetSource:
         if self._life.state is State.HOMING:
             self._pose.read(inbox, observer)
             return
-        size = len(self._measured.names)
-        self._update_teleop(inbox)
-        self._policy.receive(tick, size)
-        frame = self._pose.read(inbox, observer)
+        inbox, size = inbox.snapshot(), len(self._measured.names)
+        try:
+            self._pose.track(inbox)
+        finally:
+            self._update_teleop(inbox)
+            self._policy.receive(tick, size)
+        frame = self._pose.read_frame(inbox, observer)
         if frame is not None:
             self.instruction = self._policy.instruction = frame.instruction
         if frame is not None and self._pose.is_fresh(self._now_s()):

@@ -1,20 +1,65 @@
-"""Periodic timing with absolute deadlines, timing statistics, and garbage-collector control."""
+"""Clocks, periodic timing with absolute deadlines, timing statistics, garbage-collector control."""
 
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
+
 
 class Clock(NamedTuple):
-    """A monotonic clock in seconds, with its sleep function."""
+    """A monotonic clock in seconds, with its sleep function.
+
+    Args:
+        now_s: Returns the present time.
+        sleep: Waits for a number of seconds.
+        from_monotonic: Converts a recent time of ``time.monotonic`` to this clock. Transports stamp
+            readings with ``time.monotonic``.
+    """
 
     now_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    from_monotonic: Callable[[float], float] = float
+
+
+def boot_s() -> float:
+    """Return the time since the boot, which advances while the computer is suspended.
+
+    ``time.monotonic`` stands still meanwhile, so a reading from before would count as fresh. A
+    system without ``CLOCK_BOOTTIME`` has no other clock.
+    """
+    return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
+
+
+def boot_clock() -> Clock:
+    """Return a clock whose ages include the time that the computer was suspended."""
+    return Clock(boot_s, time.sleep, SuspensionOffset(boot_s, time.monotonic))
+
+
+class SuspensionOffset:
+    """Converts times of a clock that stands still during a suspension to one that does not.
+
+    The offset of the two clocks never decreases. The later clock is read first, so that a delay
+    between the two looks makes a reading older, and not fresher.
+
+    Args:
+        now_s: Clock that advances during a suspension.
+        standing_s: Clock that stands still.
+    """
+
+    def __init__(self, now_s: Callable[[], float], standing_s: Callable[[], float]) -> None:
+        self._now_s, self._standing_s, self._apart_s = now_s, standing_s, -math.inf
+
+    def __call__(self, stamp_s: float) -> float:
+        """Return a recent time on the clock that advances."""
+        self._apart_s = max(self._apart_s, self._now_s() - self._standing_s())
+        return stamp_s + self._apart_s
 
 
 class PeriodicTimer:

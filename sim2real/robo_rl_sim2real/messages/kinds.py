@@ -21,6 +21,9 @@ from robo_rl_sim2real.messages.readings import Reading, Values
 TopicName = Annotated[str, Field(pattern=r"^((/[A-Za-z_][A-Za-z0-9_]*)+)?$")]
 """A topic by its full name; empty for none."""
 
+RequiredTopicName = Annotated[str, Field(pattern=r"^(/[A-Za-z_][A-Za-z0-9_]*)+$")]
+"""A topic by its full name."""
+
 
 class MsgType(str, Enum):
     """Supported ROS 2 interfaces, by name."""

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.graph_checks import EndpointSource, GraphCheck
 from robo_rl_sim2real.transport.base import (
     COMMAND,
@@ -76,7 +76,8 @@ class EmergencyStopListener:
         self._topic, self._put, self._now_s = topic, put, now_s
         self._subscribe = partial(transport.subscribe, topic, MsgType.FLAG, self._hear)
         self._shared, self._timeout_s, self._lock = shared, timeout_s, threading.Lock()
-        self._heard = Inbox()
+        self._heard_s = -np.inf
+        """Arrival of the last message, on the node's clock."""
         self._asked_s: float | None = None
         self._is_required = False
         self._subscribe(COMMAND)
@@ -88,16 +89,14 @@ class EmergencyStopListener:
     @property
     def is_silent(self) -> bool:
         """Whether a required message is missing."""
-        said = self._heard.get(self._topic)
-        age_s = np.inf if said is None else self._now_s() - said.stamp_s
-        return 0.0 < self._timeout_s < age_s
+        return 0.0 < self._timeout_s < self._now_s() - self._heard_s
 
     @property
     def is_waiting(self) -> bool:
         """Whether the first message, of a latched publisher, may still be on its way."""
         asked_s = self._asked_s
         is_asked = asked_s is not None and self._now_s() - asked_s < _PATIENCE_S
-        return is_asked and self._heard.get(self._topic) is None
+        return is_asked and self._heard_s == -np.inf
 
     @property
     def check(self) -> GraphCheck:
@@ -123,8 +122,8 @@ class EmergencyStopListener:
         return f"{self._topic}: {found}" if found else ""
 
     def _hear(self, reading: Reading) -> None:
-        self._heard.put(self._topic, reading)
-        self._put(reading)
+        self._put(reading)  # first: a start that is no longer waiting must see the press
+        self._heard_s = self._now_s()
 
     def _left(self, ends: Iterable[Endpoint]) -> str:
         """Return that no publisher is left of those since ``begin``; empty if one is."""

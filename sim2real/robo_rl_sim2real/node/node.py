@@ -14,7 +14,7 @@ from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
 from robo_rl_sim2real.control.runtime import TickOutput
-from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
+from robo_rl_sim2real.core.clock import Clock, PeriodicTimer, boot_clock
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.messages.text import read_text
@@ -31,7 +31,7 @@ from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
 from robo_rl_sim2real.node.start_checks import StartChecks
 from robo_rl_sim2real.perception.image_thread import ImageWorker
 from robo_rl_sim2real.perception.instruction_thread import InstructionWorker
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Transport, reading_qos
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, Put, Qos, Transport, reading_qos
 from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLostError
 
 _CLEAR_S = 5.0
@@ -52,7 +52,8 @@ class Node:
         settings: Settings of the deployment.
         bundle: Verified bundle.
         transport: The node's own transport; closed with the node.
-        clock: Monotonic clock.
+        clock: Monotonic clock; by default one that advances while the computer is suspended, so
+            that readings, chunks and requests from before are old.
         dry_run: Whether commands are computed and not sent.
         seed: Seed of the initial noise of denoising chains.
 
@@ -72,7 +73,7 @@ class Node:
         seed: int = 0,
     ) -> None:
         contract = bundle.manifest.contract
-        self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
+        self.clock, self.transport, self.dry_run = clock or boot_clock(), transport, dry_run
         now_s, encode = self.clock.now_s, None
         if settings.prefix is None:
             query = warm_up_session(bundle, seed, inpaint=settings.chunks.uses_inpainting)
@@ -212,6 +213,14 @@ class Node:
         """Add a request that the node grants."""
         self.requests.register(what, grant)
 
+    def subscribe(self, topic: str, kind: MsgType, put: Put, qos: Qos) -> None:
+        """Subscribe to a topic, with the times of arrival on the node's clock."""
+
+        def put_converted(reading: Reading) -> None:
+            put(reading._replace(stamp_s=self.clock.from_monotonic(reading.stamp_s)))
+
+        self.transport.subscribe(topic, kind, put_converted, qos)
+
     def _connect(self, settings: DeploySettings) -> None:
         transport, wiring, now_s = self.transport, self.wiring, self.clock.now_s
 
@@ -236,16 +245,17 @@ class Node:
             timeout_s=settings.estop_timeout_s,
         )
         self.publishers = PublisherMonitor(
-            transport, wiring.readings, settings.shared_topics, self._graph_checks(settings)
+            transport, wiring.readings, settings.shared_topics, self._graph_checks(settings), now_s
         )
         self._start_checks = StartChecks(
             self.runtime, self.inbox, self._estop, self.publishers, guard, now_s
         )
-        transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
+        if settings.control:
+            self.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
             is_text = kind is MsgType.TEXT
             put = partial(self.instructions.put, topic) if is_text else self._putter(topic, kind)
-            transport.subscribe(topic, kind, put, reading_qos(kind))
+            self.subscribe(topic, kind, put, reading_qos(kind))
 
     def _graph_checks(self, settings: DeploySettings) -> list[GraphCheck]:
         """Return what holds the robot beside several publishers of readings."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 
 from robo_rl.core.errors import RoboRlError
@@ -41,6 +41,7 @@ class PublisherMonitor:
         topics: Topic → interface, for all readings.
         shared: Topics with several allowed publishers.
         checks: Further conditions, which come before that of the readings.
+        now_s: Monotonic clock.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class PublisherMonitor:
         topics: Mapping[str, MsgType],
         shared: Iterable[str] = (),
         checks: Iterable[GraphCheck] = (),
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._transport, self._lock = transport, threading.Lock()
+        self._transport, self._now_s, self._lock = transport, now_s, threading.Lock()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._topics = {topic: kind for topic, kind in topics.items() if topic not in {*shared}}
@@ -63,7 +65,7 @@ class PublisherMonitor:
     @property
     def problems(self) -> GraphProblems:
         """Problems of the last look; also that it is long ago, while looks are repeated."""
-        ago_s = time.monotonic() - self._answered_s
+        ago_s = self._now_s() - self._answered_s
         if self._thread is None or self._over.is_set() or ago_s < _OVERDUE_S:
             return self._found
         return self._found._replace(readings=f"{_UNKNOWN}: a query hangs for {ago_s:.0f} s")
@@ -94,7 +96,7 @@ class PublisherMonitor:
         The context does not wait for a query at its end, since the robot still moves there.
         """
         self.close()
-        self._answered_s = time.monotonic()
+        self._answered_s = self._now_s()
         self._over = over = threading.Event()
         self._thread = threading.Thread(
             target=self._watch, args=(over,), name="publishers", daemon=True
@@ -129,7 +131,7 @@ class PublisherMonitor:
                 kind: "; ".join(why for check, why in found if check.about == kind)
                 for kind in GraphProblems._fields
             }
-            self._found, self._answered_s = GraphProblems(**by_kind), time.monotonic()
+            self._found, self._answered_s = GraphProblems(**by_kind), self._now_s()
             return found
         finally:
             self._lock.release()
@@ -147,4 +149,4 @@ class PublisherMonitor:
                 self.poll()
             except Exception as error:  # an unknown graph is a problem
                 why = f"{_UNKNOWN}: {type(error).__name__}: {error}"
-                self._found, self._answered_s = self._found._replace(readings=why), time.monotonic()
+                self._found, self._answered_s = self._found._replace(readings=why), self._now_s()

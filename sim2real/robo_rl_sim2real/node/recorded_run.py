@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from robo_rl.bundle.bundle import Bundle
+from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
@@ -36,7 +37,8 @@ def recording_node(
         The recorder; None without recording.
 
     Raises:
-        ConfigError: The folder cannot be written, or its disk is nearly full.
+        ConfigError: The folder cannot be written, its disk is nearly full, or a topic of
+            ``record.extra_topics`` cannot be subscribed to.
     """
     if settings.record.mode == "off":
         yield None
@@ -60,12 +62,29 @@ def _attached(node: Node, bundle: Bundle, settings: DeploySettings) -> FlightRec
     )
     clock = node.clock
     recorder = FlightRecorder(settings.record, log, clock.now_s, lambda: node.health._asdict())
-    for topic, kind in settings.record.extra_topics.items():
-        if topic not in node.wiring.readings:
-            node.transport.subscribe(topic, kind, _hear(recorder, topic, kind), SENSOR)
+    try:
+        _subscribe_extra(node, settings, recorder)
+    except BaseException:
+        recorder.close()
+        raise
     node.register("record", recorder.save)
     node.listeners.add(recorder)
     return recorder
+
+
+def _subscribe_extra(node: Node, settings: DeploySettings, recorder: FlightRecorder) -> None:
+    for topic, kind in settings.record.extra_topics.items():
+        if topic in node.wiring.readings:
+            continue
+        try:
+            node.subscribe(topic, kind, _hear(recorder, topic, kind), SENSOR)
+        except Exception as error:  # of the transport's library
+            raise ConfigError(
+                f"record.extra_topics: '{topic}' cannot be subscribed to",
+                expected=kind.value,
+                found=f"{type(error).__name__}: {error}",
+                hint="does the node use the topic with another type?",
+            ) from error
 
 
 def _hear(recorder: FlightRecorder, topic: str, kind: MsgType) -> Callable[[Reading], None]:

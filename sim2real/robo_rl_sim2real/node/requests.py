@@ -30,7 +30,8 @@ class Requests:
     Args:
         grants: Request → function that grants it; a ``RoboRlError`` refuses it.
         stops: Returns the number of stops so far.
-        now_s: Monotonic clock, which advances while the process is stopped.
+        now_s: Monotonic clock, which advances while the process is stopped and the computer
+            suspended.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
 from robo_rl_sim2real.control.teleop.teleop import Teleop
 from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
-from robo_rl_sim2real.messages.kinds import MsgType, TopicName
+from robo_rl_sim2real.messages.kinds import MsgType, RequiredTopicName, TopicName
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
 from robo_rl_sim2real.perception.cameras import CameraPreprocessor, make_preprocessors
 from robo_rl_sim2real.perception.observer import Observer, Source
@@ -69,7 +69,8 @@ class DeploySettings(ConfigModel):
             there is none; one that cannot be heard prevents a start and holds the robot.
         estop_timeout_s: Age of the last emergency-stop message beyond which the stop counts as
             pressed; 0 if no message is required.
-        control: Topic of requests: ``activate``, ``deactivate``, ``reset``, ``stop`` …
+        control: Topic of requests: ``activate``, ``deactivate``, ``reset``, ``stop`` …; empty for
+            none, so that only services and the command line request.
         state: Topic on which the state is published.
         diagnostics: Topic on which the health is published.
         heartbeat: Topic of the control loop's heartbeat.
@@ -96,12 +97,12 @@ class DeploySettings(ConfigModel):
     joint_states: TopicName = ""
     ee_pose: TopicName = ""
     command: CommandConfig = CommandConfig()
-    estop: TopicName = "/estop"
+    estop: RequiredTopicName = "/estop"
     estop_timeout_s: float = Field(default=0.0, ge=0.0)
     control: TopicName = "/policy/control"
-    state: TopicName = "/policy/state"
-    diagnostics: TopicName = "/diagnostics"
-    heartbeat: TopicName = "/policy/heartbeat"
+    state: RequiredTopicName = "/policy/state"
+    diagnostics: RequiredTopicName = "/diagnostics"
+    heartbeat: RequiredTopicName = "/policy/heartbeat"
     start_pose: tuple[float, ...] = ()
     transport: Annotated[Component[Transport], component("transports")] = default("dds")
     inference: Literal["inline", "thread"] = "inline"
@@ -109,7 +110,7 @@ class DeploySettings(ConfigModel):
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
     plausibility: PlausibilityCheck.Config = PlausibilityCheck.Config()
-    shared_topics: tuple[TopicName, ...] = ()
+    shared_topics: tuple[RequiredTopicName, ...] = ()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
     teleop: Teleop.Config = Teleop.Config()
     watchdog: Watchdog.Config = Watchdog.Config()
@@ -236,7 +237,8 @@ def _readings(topics: dict[str, MsgType], measured: dict[str, MsgType]) -> dict[
 
 
 def _calibrations(shown: dict[str, CameraPreprocessor]) -> dict[str, MsgType]:
-    return {eye.lens.topic: MsgType.CAMERA_INFO for eye in shown.values() if eye.lens is not None}
+    checks = [check for eye in shown.values() for check in eye.calibrations]
+    return {check.expected.topic: MsgType.CAMERA_INFO for check in checks}
 
 
 def _check_age(settings: DeploySettings, contract: Contract) -> None:

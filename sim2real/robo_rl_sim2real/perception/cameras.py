@@ -10,15 +10,14 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from robo_rl.api.robot import Robot
 from robo_rl.core.errors import ConfigError, SpecError
-from robo_rl.core.images import Crop, channels_first, crop_and_resize, crop_window
+from robo_rl.core.images import Crop, channels_first, crop_and_resize
 from robo_rl.core.spec import TensorSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl_sim2real.messages.kinds import IMAGES
 from robo_rl_sim2real.messages.readings import Reading, Values
+from robo_rl_sim2real.perception.calibration import CalibrationCheck, ExpectedIntrinsics
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
 from robo_rl_sim2real.perception.jpeg_png import decode
 from robo_rl_sim2real.perception.observer import Source
@@ -32,22 +31,6 @@ class ImageItem(NamedTuple):
     crop: Crop | None
 
 
-class ExpectedIntrinsics(NamedTuple):
-    """The expected calibration of a camera.
-
-    Args:
-        topic: Topic of sensor_msgs/msg/CameraInfo.
-        fovy: Vertical field of view of the policy's image, in rad.
-        crop: Part of the image that the policy receives.
-        tolerance: Largest relative difference from ``fovy``.
-    """
-
-    topic: str
-    fovy: float
-    crop: Crop | None
-    tolerance: float
-
-
 class CameraPreprocessor:
     """Processes the images of one topic.
 
@@ -55,7 +38,7 @@ class CameraPreprocessor:
         topic: Name of the topic.
         views: Items that are made of its images.
         guard: Camera guard, shared with the other cameras.
-        lens: Expected calibration; None without a calibration topic.
+        calibrations: Checks of the calibration, one for each that an item expects.
     """
 
     def __init__(
@@ -63,14 +46,12 @@ class CameraPreprocessor:
         topic: str,
         views: tuple[ImageItem, ...],
         guard: CameraGuard,
-        lens: ExpectedIntrinsics | None = None,
+        calibrations: tuple[CalibrationCheck, ...] = (),
     ) -> None:
-        self.topic, self.views, self.guard, self.lens = topic, views, guard, lens
+        self.topic, self.views, self.guard = topic, views, guard
+        self.calibrations = calibrations
         self._sized = any(view.crop is not None and max(view.crop) > 1.0 for view in views)
         self._size: tuple[int, ...] = ()
-        self._amiss: SpecError | None = None
-        if lens is not None:
-            self._amiss = SpecError("calibration: no message yet", where=lens.topic)
 
     def process(self, reading: Reading) -> Reading:
         """Return an image as a reading with a field per item and the image's time.
@@ -87,8 +68,9 @@ class CameraPreprocessor:
             image = decode(raw, str(reading.fields["format"]))
         self.guard.check_exposure(image)
         self.guard.check_not_duplicate(self.topic)
-        if self._amiss is not None:
-            raise self._amiss
+        for calibration in self.calibrations:
+            if calibration.problem is not None:
+                raise calibration.problem
         if self._sized and self._size:
             self._demand_size(image.shape[:2])
         fields = {view.name: _fitted(image, view) for view in self.views}
@@ -106,43 +88,6 @@ class CameraPreprocessor:
                 hint="mend the camera's mode, or restart the node with a crop for this size",
             )
 
-    def on_camera_info(self, reading: Reading) -> None:
-        """Check a camera's calibration; images with another field of view are refused."""
-        assert self.lens is not None
-        self._amiss, lens = None, self.lens
-        try:
-            found = field_of_view(reading.fields["k"], reading.fields["size"], lens.crop)
-        except SpecError as error:
-            self._amiss = error
-            return
-        if abs(found / lens.fovy - 1.0) > lens.tolerance:
-            self._amiss = SpecError(
-                "calibration: another vertical field of view than robot.yaml has",
-                where=lens.topic,
-                expected=f"{math.degrees(lens.fovy):.1f}°",
-                found=f"{math.degrees(found):.1f}°",
-                hint="another camera, another crop, or a robot.yaml of another camera",
-            )
-
-
-def field_of_view(k: Values, size: Values, crop: Crop | None) -> float:
-    """Return the vertical field of view of the cropped image, in rad.
-
-    Args:
-        k: (3, 3) intrinsic matrix in pixels.
-        size: (height, width) of the images that it applies to.
-        crop: Part of the image; None for all of it.
-
-    Raises:
-        SpecError: The camera has no calibration, or the crop exceeds the image.
-    """
-    height, width = int(size[0]), int(size[1])
-    focal, centre = float(k[1, 1]), float(k[1, 2])
-    if not (np.isfinite(k).all() and focal > 0.0 and height > 0 < width):
-        raise SpecError("calibration: the camera has none", found=f"fy {focal:g}, {width}x{height}")
-    top, _, rows, _ = crop_window(crop, height, width) if crop else (0, 0, height, width)
-    return math.atan((centre - top) / focal) + math.atan((top + rows - centre) / focal)
-
 
 def make_preprocessors(
     specs: Mapping[str, TensorSpec],
@@ -159,21 +104,28 @@ def make_preprocessors(
         cfg: Thresholds.
 
     Raises:
-        ConfigError: A crop or calibration of a topic without images, an item that is no image, or a
-            camera that the robot does not have.
+        ConfigError: A crop or calibration of a topic without images, an item that is no image, a
+            camera that the robot does not have, or one without a calibration to compare.
     """
     for name, source in sources.items():
         if source.msg_type not in IMAGES and (source.crop or source.camera_info or source.camera):
             raise ConfigError(f"observe.{name}: crop, camera_info and camera are for images")
+        if source.camera and not source.camera_info:
+            raise ConfigError(
+                f"observe.{name}.camera: is compared with nothing",
+                expected="camera_info, the topic of its calibration",
+                found="none",
+            )
     guard, found = CameraGuard(cfg), dict[str, CameraPreprocessor]()
     shown = {name: source for name, source in sources.items() if source.msg_type in IMAGES}
     for topic in {source.topic: None for source in shown.values() if source.topic}:
         mine = {name: source for name, source in shown.items() if source.topic == topic}
         views = tuple(_view(name, specs[name], mine[name]) for name in mine if name in specs)
-        lenses = (
+        lenses = [
             _lens(name, source, robot, cfg) for name, source in mine.items() if source.camera_info
-        )
-        found[topic] = CameraPreprocessor(topic, views, guard, next(lenses, None))
+        ]
+        checks = tuple(CalibrationCheck(lens) for lens in dict.fromkeys(lenses))
+        found[topic] = CameraPreprocessor(topic, views, guard, checks)
     return found
 
 

@@ -23,8 +23,8 @@ class ImageWorker:
         works = defaultdict[str, list[Callable[[Reading], None]]](list)
         for topic, eye in eyes.items():
             works[topic].append(self._shows(eye))
-            if eye.lens is not None:
-                works[eye.lens.topic].append(eye.on_camera_info)
+            for calibration in eye.calibrations:
+                works[calibration.expected.topic].append(calibration.on_camera_info)
         each = {topic: _in_turn(of_topic) for topic, of_topic in works.items()}
         self._worker = LatestWorker(each, inbox.report_problem, "darkroom")
 

@@ -25,6 +25,9 @@ from robo_rl_sim2real.messages.pose import check_frame
 from robo_rl_sim2real.messages.readings import Inbox, Values, select_by_name
 from robo_rl_sim2real.perception.spoken_text import SpokenText
 
+_FRAMED = (MsgType.POSE, MsgType.TWIST)
+"""Interfaces whose values are in a coordinate frame."""
+
 
 class Source(ConfigModel):
     """Source of an item of the observation: a field of a topic, or the difference of two items.
@@ -54,6 +57,15 @@ class Source(ConfigModel):
     camera: str = ""
     text: str = ""
     frame: str = ""
+
+    @model_validator(mode="after")
+    def _has_no_second_source(self) -> Source:
+        if self.difference is not None and self.topic:
+            raise ValueError("topic: is not read for a difference")
+        if self.frame and self.msg_type not in _FRAMED:
+            kinds = " or ".join(kind.value for kind in _FRAMED)
+            raise ValueError(f"frame: needs msg_type {kinds}")
+        return self
 
     @model_validator(mode="after")
     def _text_is_text(self) -> Source:
@@ -197,7 +209,7 @@ class Observer:
         assert reading is not None
         stamps.append(reading.stamp_s)
         where = f"{source.topic} for obs '{name}'"
-        if source.msg_type in (MsgType.POSE, MsgType.TWIST):
+        if source.msg_type in _FRAMED:
             frame = source.frame or self._base_frame
             hint = f"publish it in '{frame}', or set observe.{name}.frame where both are one"
             if frame:

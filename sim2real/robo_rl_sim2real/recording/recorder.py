@@ -19,7 +19,7 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.control.events import Tick
-from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.kinds import MsgType, RequiredTopicName
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.recording.backlog import Backlog
 from robo_rl_sim2real.recording.items import (
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _FLUSH_S = 1.0
 _HEALTH_S = 1.0
+_CLOSE_S = 30.0
+"""Time limit for writing what remains at the end."""
 _MB = 1_000_000
 
 
@@ -75,7 +77,7 @@ class FlightRecorder:
         ring_mb: int = Field(default=256, ge=1)
         backlog_mb: int = Field(default=64, ge=1)
         min_free_mb: int = Field(default=500, ge=0)
-        extra_topics: dict[str, MsgType] = Field(
+        extra_topics: dict[RequiredTopicName, MsgType] = Field(
             default_factory=lambda: {"/sim/episode": MsgType.TEXT}
         )
 
@@ -139,7 +141,9 @@ class FlightRecorder:
     def close(self) -> None:
         """Write the remaining items and stop."""
         self._open = False
-        self._thread.join(timeout=30.0)
+        self._thread.join(timeout=_CLOSE_S)
+        if self._thread.is_alive():
+            self._problem = self._problem or f"the disk did not take it in {_CLOSE_S:g} s"
 
     def _put(self, item: Item) -> None:
         self._backlog.put(item, size_of(item))

@@ -17,7 +17,7 @@ from robo_rl.api.robot import Robot
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.messages.kinds import MsgType, TopicName
+from robo_rl_sim2real.messages.kinds import MsgType, RequiredTopicName
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.base import SENSOR, Publisher, Transport
@@ -33,7 +33,7 @@ class _PendingImages(NamedTuple):
 class SceneCamera(ConfigModel):
     """A camera that belongs to the task's scene and not to the robot."""
 
-    topic: TopicName
+    topic: RequiredTopicName
     """Topic of its images."""
     width: int = Field(default=128, ge=8)
     """Width of an image in pixels."""

@@ -17,7 +17,7 @@ from pydantic import Field
 from robo_rl.api.task import Instructed
 from robo_rl.config.models import ConfigModel
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
-from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.kinds import MsgType, RequiredTopicName
 from robo_rl_sim2real.messages.readings import Reading, Values
 from robo_rl_sim2real.simulated.cameras import SimCameras
 from robo_rl_sim2real.simulated.controllers import Controllers
@@ -62,12 +62,12 @@ class SimRobot:
         sensor_delay: NetworkDelay.Config = NetworkDelay.Config()
         command_delay: NetworkDelay.Config = NetworkDelay.Config()
         position_noise: float = Field(default=0.0, ge=0.0)
-        poses: dict[str, str] = Field(default_factory=dict)
+        poses: dict[RequiredTopicName, str] = Field(default_factory=dict)
         cameras: SimCameras.Config = SimCameras.Config()
         seed: int = Field(default=0, ge=0)
-        control: str = "/sim/control"
-        episode: str = "/sim/episode"
-        instruction: str = "/policy/instruction"
+        control: RequiredTopicName = "/sim/control"
+        episode: RequiredTopicName = "/sim/episode"
+        instruction: RequiredTopicName = "/policy/instruction"
 
     def __init__(
         self, cfg: Config, world: SimWorld, transport: Transport, clock: Clock | None = None

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Sequence
 
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.core.clock import Clock, freeze_garbage_collector
+from robo_rl_sim2real.core.clock import boot_clock, freeze_garbage_collector
 from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.watchdog.assessment import WatchdogAction
 from robo_rl_sim2real.watchdog.heartbeat import HeartbeatMemory
@@ -48,7 +48,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _watch(orders: WatchdogJob, policy: ProcessHandle, block: HeartbeatMemory) -> int:
-    transport, clock, said = orders.transport.build(f"{POLICY}_watchdog"), Clock(), ""
+    transport, clock, said = orders.transport.build(f"{POLICY}_watchdog"), boot_clock(), ""
     try:
         mouth = open_stop_publishers(orders, transport)
         freeze_garbage_collector()

@@ -16,6 +16,7 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DeviceError
 from robo_rl_sim2real.control.commands.braking import Motion
+from robo_rl_sim2real.core.clock import boot_s
 from robo_rl_sim2real.watchdog.assessment import ProcessState, SilenceTimer
 from robo_rl_sim2real.watchdog.heartbeat import HeartbeatMemory, Phase
 from robo_rl_sim2real.watchdog.job import WatchdogJob
@@ -80,7 +81,7 @@ class Watchdog:
     Args:
         cfg: See Config.
         orders: Job description.
-        now_s: The machine's monotonic clock.
+        now_s: Monotonic clock, that of the watchdog's process.
 
     Raises:
         DeviceError: It does not start.
@@ -106,7 +107,7 @@ class Watchdog:
         watchdog_timeout_s: float = Field(default=1.0, gt=0.0)
 
     def __init__(
-        self, cfg: Config, orders: WatchdogJob, now_s: Callable[[], float] = time.monotonic
+        self, cfg: Config, orders: WatchdogJob, now_s: Callable[[], float] = boot_s
     ) -> None:
         require_pidfd()
         self.cfg, self._now_s, joints = cfg, now_s, len(orders.limits["low"])

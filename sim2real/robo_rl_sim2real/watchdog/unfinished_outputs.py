@@ -36,7 +36,8 @@ def finish_outputs(estate: UnfinishedOutputs, what: str, beat: Heartbeat | None)
 def _health(what: str, ticks: int) -> dict[str, Any]:
     """Return the health as far as it is known; unknown values are null."""
     known = {"state": State.FAULTED.value, "reason": what, "ticks": ticks, "problem": what}
-    return {**dict.fromkeys(Health._fields), **known, "ended": "killed"}
+    unknown = dict.fromkeys((*Health._fields, "recording_problems"))
+    return {**unknown, **known, "ended": "killed"}
 
 
 def _mended(estate: UnfinishedOutputs) -> tuple[list[str], list[str]]:

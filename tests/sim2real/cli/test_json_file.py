@@ -16,6 +16,7 @@ from small_domains import free_domain
 from robo_rl.cli.main import main
 from robo_rl.config.registry import load
 from robo_rl_sim2real.cli.deploy import _estate
+from robo_rl_sim2real.recording.sinks import DirectSink
 
 pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
 
@@ -85,8 +86,7 @@ def test_a_pipe_gets_the_numbers_and_stays_a_pipe(
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def full(path: Path, data: bytes) -> None:
-    del path, data
+def full(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
@@ -127,3 +127,27 @@ def test_the_watchdog_replaces_no_pipe_and_writes_through_a_link(tmp_path: Path)
     (tmp_path / "link").symlink_to(tmp_path / "target")
     assert _estate(tmp_path / "pipe", None, 0.0).health == ""
     assert _estate(tmp_path / "link", None, 0.0).health == str(tmp_path / "target")
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_recording_that_stopped_is_told_with_what_saves_its_start(
+    tmp_path: Path,
+    words: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_full: bool,
+):
+    pytest.importorskip("rosbags.highlevel", reason="pip install 'robo-rl[dds]'")
+    if is_full:
+        monkeypatch.setattr(DirectSink, "flush", full)
+        monkeypatch.setattr(DirectSink, "close", full)
+    health = tmp_path / "a.json"
+    over = ["--json", str(health), "--record", str(tmp_path / "bags"), "record.min_free_mb=0"]
+    assert main([*words["deploy"], *over]) == 0
+    told, said = json.loads(health.read_text()), capsys.readouterr().out
+    (bag,) = told["recorded"]
+    assert (f"recorded: {bag}" in said) is not is_full
+    torn = f"{bag}: cut off; `robo-rl data recover {bag}` saves its start"
+    assert (torn in said) is is_full
+    stopped = "recording stopped: No space left on device"
+    assert told["recording_problems"] == ([stopped, torn] if is_full else [])

@@ -8,13 +8,16 @@ import time
 import numpy as np
 import pytest
 
+from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
 from robo_rl_sim2real.control.inference import (
+    FailedInference,
     InferenceRequest,
     InferenceResult,
     InferenceRunner,
     InlineInferenceRunner,
     ThreadedInferenceRunner,
 )
+from robo_rl_sim2real.control.policy_queries import PolicyInput, PolicyQueries
 
 
 def question(tick: int) -> InferenceRequest:
@@ -26,6 +29,12 @@ def query(obs, plan=None) -> np.ndarray:
 
 
 def waited(planner: InferenceRunner) -> InferenceResult:
+    found = answered(planner)
+    assert isinstance(found, InferenceResult)
+    return found
+
+
+def answered(planner: InferenceRunner) -> InferenceResult | FailedInference:
     for _ in range(500):
         found = planner.poll()
         if found is not None:
@@ -81,15 +90,38 @@ def test_a_thread_lets_the_loop_go_on_and_tells_for_how_long():
     planner.close()
 
 
-def test_what_the_query_raises_reaches_the_loop():
-    def broken(obs, plan) -> np.ndarray:
-        raise ValueError("graph")
+def broken(obs, plan) -> np.ndarray:
+    raise ValueError("graph")
 
+
+def test_what_the_query_raises_reaches_the_loop_with_its_question():
     planner = ThreadedInferenceRunner(broken, Hand())
-    planner.submit(question(1))
-    with pytest.raises(ValueError, match="graph"):
-        waited(planner)
-    planner.submit(question(2))  # and it still lives
-    with pytest.raises(ValueError, match="graph"):
-        waited(planner)
+    for tick in (1, 2):  # and it still lives
+        planner.submit(question(tick))
+        found = answered(planner)
+        assert isinstance(found, FailedInference)
+        assert found.question.tick == tick
+        assert str(found.error) == "graph"
     planner.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_query_of_another_activation_raises_is_no_fault(restarts: bool):
+    policy = PolicyQueries(
+        ThreadedInferenceRunner(broken, Hand()), ChunkScheduler(ChunkScheduler.Config(), 2)
+    )
+    policy.request(PolicyInput({}, 10.0), 0, executes=True)
+    if restarts:
+        policy.restart()
+    raised = list[str]()
+    for _ in range(500):
+        try:
+            policy.receive(0, 2)
+        except ValueError as error:
+            raised.append(str(error))
+        if policy.inference.idle:
+            break
+        time.sleep(0.01)
+    assert policy.inference.idle
+    assert raised == ([] if restarts else ["graph"])
+    policy.close()

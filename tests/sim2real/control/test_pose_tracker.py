@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from small_limits import JOINTS
-from small_robot import NAMES, READINGS, TOPIC, Bench
+from small_robot import NAMES, READINGS, TOPIC, Bench, contract
 
+from robo_rl.core.errors import SpecError
 from robo_rl_sim2real.control.pose_tracker import PoseTracker
 from robo_rl_sim2real.core.graph_problems import GraphProblems
 from robo_rl_sim2real.core.lifecycle_states import TransitionError
 from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.perception.observer import Observer, Source
 
 
 class Watched:
@@ -117,3 +119,21 @@ def test_a_reading_that_does_not_fit_is_told():
     watched.bench.inbox.put(TOPIC, reading)
     with pytest.raises(Exception, match=TOPIC):
         watched.pose.read(watched.bench.inbox, watched.observer)
+
+
+def test_the_feedback_is_tracked_while_what_the_policy_sees_does_not_fit():
+    watched = Watched()
+    watched.see(0.1)
+    seen_s, bench = watched.pose.seen_s, watched.bench
+    watched.observer = Observer(contract(), {"pos": Source(topic="/other", field="position")})
+    broken = {"position": np.full(JOINTS, np.nan)}
+    bench.inbox.put("/other", Reading(broken, NAMES, bench.now_s))
+    with pytest.raises(SpecError, match="/other"):
+        watched.see(0.101, times=1)
+    np.testing.assert_array_equal(watched.pose.pos, 0.101)
+    assert watched.pose.measured_s == bench.now_s
+    assert watched.pose.seen_s == seen_s
+    bench.now_s += bench.limits.dt_s
+    with pytest.raises(SpecError):
+        watched.see(1.2, times=1)
+    assert "joint_states" in watched.pose.implausible_reason

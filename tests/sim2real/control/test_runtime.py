@@ -257,6 +257,32 @@ def test_joints_that_the_policy_does_not_observe_must_be_fresh_too():
     assert reasons(bench.outputs)[-1] is Reason.STALE
 
 
+@pytest.mark.parametrize(("pushed", "ends"), [(0.0, Reason.STALE), (0.03, Reason.TRACKING)])
+def test_a_collision_is_noticed_while_an_observation_does_not_fit(pushed, ends):
+    """Without one the robot holds, for its observations are old."""
+    bench = Bench()
+    sources = {"pos": Source(topic="/other", field="position")}
+    parts = bench.runtime.parts._replace(observer=Observer(contract(), sources))
+    bench.runtime = Runtime(parts, bench.runtime.measured, bench.read)
+
+    def say(pos: np.ndarray) -> None:
+        bench.inbox.put("/other", Reading({"position": pos}, NAMES, bench.now_s))
+
+    bench.life.configure()
+    say(bench.pos)
+    bench.watch()
+    say(bench.pos)
+    bench.runtime.activate(bench.inbox, bench.number)
+    for ticks, seen, push in ((20, 0.0, 0.0), (40, np.nan, pushed)):
+        for _ in range(ticks):
+            say(bench.pos + seen)
+            if push:
+                bench.lag, bench.pos = 0.0, bench.pos + push
+            bench.tick()
+    assert "/other" in bench.outputs[25].problem
+    assert [r for r in reasons(bench.outputs) if r is not None][-1] is ends
+
+
 def test_joints_without_names_are_not_taken():
     bench = Bench().begin()
     bench.inbox.put(TOPIC, Reading({"position": np.array([0.1])}, (), bench.now_s))

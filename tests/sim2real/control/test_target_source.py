@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from small_limits import JOINTS
-from small_robot import Bench
+from small_robot import NAMES, TOPIC, Bench
 
+from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.readings import Reading
 
@@ -70,3 +72,55 @@ def test_homing_follows_the_start_pose_and_asks_the_policy_nothing():
     assert target.pos is made.life.start
     assert target.basis_s == made.runtime.seen_s
     assert asked == []
+
+
+LEADER = {"topic": "/leader", "deadman": "/deadman", "joints": {"joint0": {"source": "led"}}}
+MISFITS = {
+    "without names": Reading({"position": np.zeros(1)}, (), 0.0),
+    "no 'led'": Reading({"position": np.zeros(1)}, ("other",), 0.0),
+    "not finite": Reading({"position": np.full(1, np.nan)}, ("led",), 0.0),
+}
+
+
+def led_by(misfit: Reading, ticks: int, blocked: float | None = None) -> Bench:
+    """A robot whose operator's leader arm sends a message that does not fit."""
+    made = Bench(teleop=LEADER).begin()
+    made.run(60)
+    for _ in range(ticks):
+        made.inbox.put("/leader", misfit._replace(stamp_s=made.now_s))
+        made.inbox.put("/deadman", Reading({"data": np.asarray(True)}, (), made.now_s))
+        if blocked is not None:
+            made.lag, made.pos = 0.0, made.pos + blocked
+        made.tick()
+    return made
+
+
+@pytest.mark.parametrize("says", MISFITS)
+def test_a_leader_that_does_not_fit_holds_the_robot_whose_pose_is_tracked(says: str):
+    made = led_by(MISFITS[says], 10)
+    assert says in made.outputs[-1].problem
+    assert made.runtime.state is State.HOLDING
+    assert made.runtime._pose.measured_s == made.now_s - made.limits.dt_s
+
+
+def test_a_collision_is_noticed_while_the_leader_does_not_fit():
+    made = led_by(MISFITS["no 'led'"], 40, blocked=0.03)
+    commands = [output.command for output in made.outputs]
+    assert Reason.TRACKING in [command.reason for command in commands if command is not None]
+    assert made.runtime.state is State.FAULTED
+
+
+def test_a_wrong_reading_is_in_doubt_while_the_leader_does_not_fit():
+    made = led_by(MISFITS["no 'led'"], 1, blocked=0.8)
+    command = made.outputs[-1].command
+    assert command is not None
+    assert command.reason is Reason.DOUBT
+
+
+def test_an_operator_is_heard_while_the_joints_do_not_fit():
+    made = bench().begin()
+    made.run(60)
+    made.inbox.put(TOPIC, Reading({"position": np.zeros(2)}, NAMES, made.now_s))
+    hold(made, held=True)
+    assert TOPIC in made.tick(silent=True).problem
+    assert made.runtime.state is State.TELEOPERATED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 
 import numpy as np
@@ -12,6 +13,8 @@ from robo_rl_sim2real.core.clock import (
     Clock,
     PeriodicTimer,
     RecentDurations,
+    SuspensionOffset,
+    boot_clock,
     freeze_garbage_collector,
 )
 
@@ -58,6 +61,36 @@ def test_what_takes_too_long_costs_the_periods_that_it_took(work_s, missed):
     assert following == [late + 1, late + 2, late + 3]
     # on the grid, and no burst to catch up
     np.testing.assert_allclose(began, 100.0 + 0.02 * np.array(following), atol=1e-3)
+
+
+@pytest.mark.parametrize("suspended", [5.0, -5.0])
+def test_ages_on_the_clock_of_the_boot_include_a_suspension(suspended: float):
+    """In a container with a time of its own that clock may be behind the other."""
+    standing = Hand()
+    convert = SuspensionOffset(lambda: standing.time_s + suspended, standing.now_s)
+    assert convert(99.0) == 99.0 + suspended
+    suspended += 60.0
+    assert convert(99.0) == 99.0 + suspended
+
+
+def test_a_delay_between_two_looks_at_the_clocks_makes_nothing_fresher():
+    standing, late_s = Hand(), 0.0
+
+    def read() -> float:
+        now_s = standing.time_s + 5.0
+        standing.time_s += late_s  # the process waits for the processor here
+        return now_s
+
+    convert = SuspensionOffset(read, standing.now_s)
+    assert convert(99.0) == 104.0
+    late_s = 0.5
+    assert convert(99.0) == 104.0
+
+
+def test_a_time_of_now_is_one_of_now_on_the_clock_of_the_boot():
+    clock = boot_clock()
+    before_s, stamp_s = clock.now_s(), time.monotonic()
+    assert before_s - 0.1 <= clock.from_monotonic(stamp_s) <= clock.now_s()
 
 
 def test_percentiles_are_of_the_latest():

@@ -61,3 +61,12 @@ def test_the_check_says_why_presses_may_be_missed():
     button = Button(Qos(reliable=False))
     assert button.listener.check.find(button.node) == button.listener.poll(button.node)
     assert button.listener.check.find(button.node).startswith("/estop: ")
+
+
+def test_a_press_is_passed_on_before_the_start_stops_waiting_for_it():
+    button, waits = Button(LATCHED), list[bool]()
+    button.listener._put = lambda _: waits.append(button.listener.is_waiting)
+    button.listener.poll(button.node)
+    button.press(True)
+    assert waits[0]
+    assert not button.listener.is_waiting

@@ -12,7 +12,7 @@ import pytest
 from small_bundles import make_bundle, with_items
 from small_limits import excess
 
-from robo_rl.config.models import validate_strict
+from robo_rl.config.models import validate, validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl.core.spec import TensorSpec
@@ -54,7 +54,7 @@ class World:
     def __init__(
         self, path: Path, offset: float = 0.002, bus: Bus | None = None, **fields: Any
     ) -> None:
-        self.now_s, self.bus = 50.0, bus or Bus()
+        self.now_s, self.suspended_s, self.bus = 50.0, 0.0, bus or Bus()
         self.bus.now_s = lambda: self.now_s
         robot = Loopback(self.bus)
         self.joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
@@ -77,11 +77,15 @@ class World:
             settings(**fields),
             with_items(path / "shown", make_bundle(path / "bundle", ROBOT, offset), **items),
             Loopback(self.bus),
-            clock=Clock(lambda: self.now_s, lambda s: None),
+            clock=Clock(self.read, lambda s: None, lambda stamp_s: stamp_s + self.suspended_s),
             dry_run=dry_run,
         )
         self.pos, self.number = HOME.copy(), 0
         self.run(WATCHED)
+
+    def read(self) -> float:
+        """The clock that advances while the computer is suspended; the bus stamps without it."""
+        return self.now_s + self.suspended_s
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -781,3 +785,49 @@ def test_a_start_pose_outside_the_limits_is_refused(tmp_path: Path):
     for fields, problem in wrong:
         with pytest.raises(ConfigError, match=problem):
             Node(settings(**fields), bundle, Loopback(Bus()))
+
+
+@pytest.mark.parametrize("name", ["estop", "state", "diagnostics", "heartbeat"])
+def test_a_topic_that_must_exist_has_a_name(name: str):
+    with pytest.raises(ConfigError, match=f"{name}: "):
+        validate({"robot": {"name": "panda"}, "observe": {}, name: ""}, DeploySettings)
+
+
+def test_without_a_topic_of_requests_nothing_listens_for_them(tmp_path: Path):
+    world = World(tmp_path, control="")
+    assert world.bus.ears[""] == []
+    world.say("activate")
+    assert world.run(5) is State.INACTIVE
+    world.node.request("activate")
+    assert world.run(40) is State.RUNNING
+    world.node.close()
+
+
+def test_after_a_suspension_of_the_computer_nothing_from_before_is_acted_on(world: World):
+    world.say("activate")
+    world.run(40)
+    last = world.commands[-1].fields["data"]
+    world.suspended_s += 60.0
+    assert world.run(1, silent=True) is State.HOLDING
+    assert world.node.health.reason == "control loop stalled"
+    world.run(3, silent=True)
+    assert world.node.health.reason == "stale observation"
+    np.testing.assert_allclose(world.commands[-1].fields["data"], last, atol=1e-9)
+    assert world.run(40) is State.RUNNING
+
+
+def test_a_request_from_before_a_suspension_is_void_and_a_later_one_is_granted(world: World):
+    world.node.request("activate")
+    world.suspended_s += 60.0
+    assert world.run(10) is State.INACTIVE
+    assert "it was asked for 60.0 s ago" in world.node.health.problem
+    world.run(100)
+    world.node.request("activate")
+    assert world.run(40) is State.RUNNING
+
+
+def test_the_publishers_are_unknown_after_a_suspension_until_they_are_looked_at(world: World):
+    with world.node.publishers.running():
+        assert world.node.publishers.problems.readings == ""
+        world.suspended_s += 60.0
+        assert "a query hangs for 60 s" in world.node.publishers.problems.readings

@@ -14,12 +14,9 @@ from robo_rl.core.images import crop_and_resize, resize
 from robo_rl.core.spec import TensorSpec
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.perception.calibration import field_of_view
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
-from robo_rl_sim2real.perception.cameras import (
-    CameraPreprocessor,
-    field_of_view,
-    make_preprocessors,
-)
+from robo_rl_sim2real.perception.cameras import CameraPreprocessor, make_preprocessors
 from robo_rl_sim2real.perception.observer import Source
 
 ROBOT = load("robots", "panda")
@@ -43,6 +40,11 @@ def info(fovy: float, height: int = 48, width: int = 64) -> Reading:
     focal = height / 2 / math.tan(math.radians(fovy) / 2)
     k = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
     return Reading({"k": k, "size": np.array([height, width], float)}, (), 0.0)
+
+
+def calibrate(seeing: CameraPreprocessor, fovy: float) -> None:
+    for calibration in seeing.calibrations:
+        calibration.on_camera_info(info(fovy))
 
 
 def test_an_item_is_the_part_that_is_meant_at_the_size_of_training():
@@ -107,20 +109,33 @@ def test_a_camera_with_the_field_of_view_of_training_is_heard_and_another_is_not
     seeing = eye(camera_info="/front_camera/camera_info")
     with pytest.raises(SpecError, match="/front_camera/camera_info: calibration: no message yet"):
         seeing.process(shown())
-    seeing.on_camera_info(info(45.0))
+    calibrate(seeing, 45.0)
     assert seeing.process(shown()).fields
-    seeing.on_camera_info(info(70.0))
+    calibrate(seeing, 70.0)
     with pytest.raises(SpecError, match=r"expected 45.0°, found 70.0°"):
         seeing.process(shown(stamp_s=3.1))
-    seeing.on_camera_info(info(46.0))
+    calibrate(seeing, 46.0)
     assert seeing.process(shown(stamp_s=3.2)).fields
 
 
 def test_two_swapped_cameras_are_told_apart_by_their_calibration():
     """The panda's front camera has 45° and its wrist camera 70°."""
     seeing = eye(topic="/any", camera_info="/info", camera="wrist")
-    seeing.on_camera_info(info(45.0))
+    calibrate(seeing, 45.0)
     with pytest.raises(SpecError, match=r"expected 70.0°, found 45.0°"):
+        seeing.process(shown())
+
+
+@pytest.mark.parametrize("second", [{"camera": "wrist"}, {"crop": (12, 8, 24, 24)}])
+def test_every_item_of_one_topic_has_its_calibration_checked(second: dict[str, Any]):
+    """A narrower crop of the same camera shows less than its field of view."""
+    front = {"topic": FRONT, "msg_type": MsgType.IMAGE, "crop": SQUARE, "camera_info": "/info"}
+    sources = {"rgb": Source(**front), "other": Source(**{**front, **second})}
+    specs = {"rgb": SPEC, "other": SPEC}
+    seeing = make_preprocessors(specs, sources, ROBOT, CameraGuard.Config())[FRONT]
+    assert len(seeing.calibrations) == 2
+    calibrate(seeing, 45.0)
+    with pytest.raises(SpecError, match="another vertical field of view"):
         seeing.process(shown())
 
 
@@ -141,6 +156,7 @@ def test_a_crop_narrows_the_field_of_view():
         ({}, TensorSpec(shape=(7,)), "the contract's is no image"),
         ({"topic": "/any", "camera_info": "/info"}, SPEC, "no such camera"),
         ({"camera_info": "/info", "camera": "wirst"}, SPEC, "did you mean 'wrist'"),
+        ({"camera": "wrist"}, SPEC, "camera: is compared with nothing; expected camera_info"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(source, spec, message):

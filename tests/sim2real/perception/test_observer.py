@@ -186,3 +186,18 @@ def test_joints_without_names_are_refused_unless_there_is_one(size: int, sources
     else:
         with pytest.raises(ConfigError, match="joints of 'arm' have no names in the contract"):
             Observer(agreed, sources)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ({"topic": "/a", "difference": ("a", "b")}, "topic: is not read for a difference"),
+        (
+            {"topic": "/a", "frame": "base"},
+            "frame: needs msg_type geometry_msgs/msg/Pose",
+        ),
+    ],
+)
+def test_a_setting_of_a_source_without_effect_is_refused(source, says):
+    with pytest.raises(ValueError, match=says):
+        Source.model_validate(source)

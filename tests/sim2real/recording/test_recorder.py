@@ -11,12 +11,14 @@ import pytest
 from small_disk import mount_small_disk
 from small_flights import DT_S, HOME, NAMES, WATCHED, Flight, sent_of
 
+from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.recording import topics
+from robo_rl_sim2real.recording.recorder import FlightRecorder
 
 rosbags = pytest.importorskip("rosbags.highlevel", reason="pip install 'robo-rl[dds]'")
 
@@ -281,3 +283,24 @@ def test_a_listener_that_breaks_breaks_nothing_else(tmp_path: Path):
         flight.run(3)
         assert flight.node.listeners.problems() == ["a listener broke: RuntimeError: no"]
     assert len(read(recorder.bags[0])[topics.TICK]) == 3
+
+
+@pytest.mark.parametrize("topic", ["", "sim/episode", "/a b", "/sim/episode/"])
+def test_a_name_that_is_no_topic_is_refused(topic: str):
+    with pytest.raises(ConfigError, match="extra_topics"):
+        validate({"extra_topics": {topic: "std_msgs/msg/String"}}, FlightRecorder.Config)
+
+
+def test_a_topic_that_cannot_be_heard_is_told_and_leaves_a_closed_bag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def subscribe(*_: object) -> None:
+        raise RuntimeError("Precondition not met")
+
+    flight = Flight(tmp_path)
+    monkeypatch.setattr(flight.node.transport, "subscribe", subscribe)
+    says = "record.extra_topics: '/sim/episode' cannot be .*RuntimeError: Precondition not met"
+    with pytest.raises(ConfigError, match=says), flight.recorded():
+        pass
+    (bag,) = (tmp_path / "recordings").iterdir()
+    assert [*read(bag)] == [topics.RUN]

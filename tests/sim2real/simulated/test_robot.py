@@ -15,13 +15,14 @@ from small_bundles import make_bundle
 from small_lab import DT_S, world_of
 from small_limits import excess
 
-from robo_rl.config.models import validate_strict
+from robo_rl.config.models import validate, validate_strict
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.node.settings import DeploySettings
+from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR
 from robo_rl_sim2real.transport.loopback import Loopback
 
@@ -64,6 +65,15 @@ def test_a_rate_that_the_physics_cannot_have_is_told_in_its_own_unit(rate_hz: fl
     with pytest.raises(ConfigError, match=said):
         world_of("reach", 1.0 / rate_hz)
     world_of("reach", 1.0 / float(nearest)).close()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"control": ""}, {"episode": "sim"}, {"instruction": "/a b"}, {"poses": {"cube": "cube"}}],
+)
+def test_a_name_that_is_no_topic_is_refused(fields: dict[str, Any]):
+    with pytest.raises(ConfigError, match=next(iter(fields))):
+        validate(fields, SimRobot.Config)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from robo_rl.config.registry import load
 from robo_rl.core.errors import DeviceError
 from robo_rl_sim2real.cli.watchdog import watchdog_job, with_watchdog
 from robo_rl_sim2real.control.commands.braking import Motion
-from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.core.clock import Clock, boot_clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
@@ -24,6 +25,7 @@ from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.watchdog import __main__ as main
 from robo_rl_sim2real.watchdog.guard import Watchdog, WatchdogLostError
 from robo_rl_sim2real.watchdog.job import WatchdogJob
 
@@ -110,6 +112,11 @@ def test_every_command_is_told_before_it_is_sent_and_silence_too(world: World):
     for (_, motion), sent in zip(commands, world.commands, strict=True):
         np.testing.assert_array_equal(motion.pos[::-1], sent.fields["data"])
     assert [sending for *_, sending in world.guard.told[-3:]] == [False] * 3
+
+
+def test_the_ages_of_both_processes_include_a_suspension():
+    assert inspect.signature(Watchdog).parameters["now_s"].default is boot_clock().now_s
+    assert vars(main)["boot_clock"] is boot_clock
 
 
 def test_without_its_guard_it_does_not_begin(world: World):

@@ -168,10 +168,13 @@ def _to_hand(
     order = _order(hand.names, names)
     first = CommandTopic(out.topic or own, kind, hand.names, order, dt_s, hand)
     rest = [name for name in names if name not in hand.names]
+    if not rest:
+        _demand_unset("gripper", out.gripper, "the hand alone")
+        return (first,)
     topic = out.gripper or robot.topics.gripper_command
     if topic == first.topic:
         raise ConfigError("command.gripper: the hand's topic, too", found=topic)
-    return (first, *([_array(topic, rest, names, dt_s)] if rest else []))
+    return first, _array(topic, rest, names, dt_s)
 
 
 def _array(

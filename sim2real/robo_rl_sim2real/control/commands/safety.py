@@ -2,8 +2,11 @@
 
 Shapes: n joints. Times are in seconds of one monotonic clock.
 
-finite → e-stop → plausibility of the measurement → graph → age of the observation → inference
-deadline → position, velocity, acceleration, jerk of the command (``limiter``) → tracking error.
+finite → e-stop → stop → stall → plausibility of the measurement → graph → age of the observation →
+inference deadline → age of the action's basis → tracking error → action left; then position,
+velocity, acceleration, jerk of the command (``limiter``). The tracking error comes before the age
+of an observation that is old although the joints were just measured, and before the graph if the
+robot moves while nobody receives the commands. After a hold by the graph it follows the graph.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ class SafetyInput(NamedTuple):
     Args:
         target: (n,) the policy's target; None without an action.
         measured: (n,) joint positions, the last plausible ones.
-        observed_s: Arrival time of the oldest reading in use.
+        measured_s: Arrival time of the oldest reading in ``measured``.
+        observed_s: Arrival time of the oldest reading in use, those of the policy included.
         basis_s: Arrival time of the oldest reading that ``target`` depends on.
         pending_s: Time that the present inference has taken so far; 0 without one.
         estop: Whether the emergency stop was pressed since the last reset.
@@ -70,6 +74,7 @@ class SafetyInput(NamedTuple):
 
     target: Array | None
     measured: Array
+    measured_s: float
     observed_s: float
     basis_s: float
     pending_s: float = 0.0
@@ -199,6 +204,11 @@ class Safety:
     def _reason(self, asked: SafetyInput, now_s: float) -> Reason | None:
         """Return the first failed check; NaN fails every check."""
         cfg, target = self.cfg, asked.target
+        follows = bool((self._apart(asked.measured) <= cfg.max_tracking_error).all())
+        recent = self._is_recent(asked.observed_s, now_s)
+        seen = recent and (asked.readings_regular or self._rest is None)
+        # an old image hides no collision
+        unseen = not seen and self._is_recent(asked.measured_s, now_s)
         checks = (
             (Reason.NOT_FINITE, target is None or bool(np.isfinite(target).all())),
             (Reason.ESTOP, not asked.estop),
@@ -208,19 +218,21 @@ class Safety:
             (Reason.TRACKING, not self._moved),
             (Reason.GRAPH, not asked.graph_problem),
             (Reason.TRACKING, not (self._held_by_graph and self._lagging(asked).any())),
-            (
-                Reason.STALE,
-                self._fresh(asked, now_s) and (asked.readings_regular or self._rest is None),
-            ),
+            (Reason.TRACKING, follows or not unseen),
+            (Reason.STALE, seen),
             (Reason.LATE, target is not None or asked.pending_s <= cfg.inference_timeout_s),
             (Reason.LATE, target is None or now_s - asked.basis_s <= cfg.max_chunk_age_s),
-            (Reason.TRACKING, bool((self._apart(asked.measured) <= cfg.max_tracking_error).all())),
+            (Reason.TRACKING, follows),
             (Reason.EMPTY, target is not None),
         )
         return next((reason for reason, passed in checks if not passed), None)
 
-    def _fresh(self, asked: SafetyInput, now_s: float) -> bool:
-        return now_s - asked.observed_s <= self.max_age_s
+    def _is_recent(self, stamp_s: float, now_s: float) -> bool:
+        return now_s - stamp_s <= self.max_age_s
+
+    def _is_measured(self, asked: SafetyInput, now_s: float) -> bool:
+        """Return whether the measured positions are plausible and recent."""
+        return not asked.implausible_reason and self._is_recent(asked.measured_s, now_s)
 
     def _to_rest(self, asked: SafetyInput, now_s: float) -> Array:
         """Return the next command on the way to rest.
@@ -242,7 +254,7 @@ class Safety:
 
     def _held_up(self, asked: SafetyInput, now_s: float) -> Array | None:
         """Return the positions (n,) of joints that stopped short of their command, else None."""
-        if asked.implausible_reason or not asked.is_standing or not self._fresh(asked, now_s):
+        if not asked.is_standing or not self._is_measured(asked, now_s):
             return None
         return np.where(self._lagging(asked), asked.measured, self.limiter.motion.pos)
 
@@ -257,7 +269,7 @@ class Safety:
         the policy continues only after a reset. Distances count from the first place in that time,
         since a robot whose controller died stopped short of its command.
         """
-        if asked.implausible_reason or not self._fresh(asked, now_s):
+        if not self._is_measured(asked, now_s):
             return
         place = asked.measured if self._unheard_place is None else self._unheard_place
         far = self._share_of_range(asked.measured - place) > self.cfg.yield_distance

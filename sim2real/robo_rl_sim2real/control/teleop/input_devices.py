@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import SpecError
@@ -39,7 +39,7 @@ class JointMapping(ConfigModel):
             second. Axes 0 to 2 of a twist are the linear velocity, 3 to 5 the angular velocity.
             Angular velocities count as rates of the rotation vector.
         scale: Factor of the leader's joint, or of the axis.
-        offset: Offset of a leader's joint that is followed absolutely.
+        offset: Offset of a leader's joint that is followed absolutely; needs ``relative`` false.
         relative: Whether a leader's joint is followed relative to its first position; false for a
             gripper.
     """
@@ -49,6 +49,15 @@ class JointMapping(ConfigModel):
     scale: float = 1.0
     offset: float = 0.0
     relative: bool = True
+
+    @model_validator(mode="after")
+    def _is_of_one_device(self) -> JointMapping:
+        if self.offset and self.relative:
+            raise ValueError("offset: needs relative=false")
+        if self.axis >= 0 and (self.source or not self.relative):
+            name = "source" if self.source else "relative=false"
+            raise ValueError(f"{name}: is for a leader arm, and axis for a gamepad or twist")
+        return self
 
 
 class InputDevice(Protocol):

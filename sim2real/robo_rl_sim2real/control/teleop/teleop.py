@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
@@ -71,6 +71,18 @@ class Teleop:
         deadman: TopicName = ""
         deadman_button: int = Field(default=-1, ge=-1)
         timeout_s: float = Field(default=0.2, gt=0.0)
+
+        @model_validator(mode="after")
+        def _has_effect(self) -> Teleop.Config:
+            if not self.topic and (self.joints or self.deadman or self.deadman_button >= 0):
+                raise ValueError(
+                    "topic: expected that of the device, since a switch or joint is set"
+                )
+            if self.deadman_button >= 0 and self.msg_type is not MsgType.JOY:
+                raise ValueError(f"deadman_button: needs msg_type {MsgType.JOY.value}")
+            if self.deadman_button >= 0 and self.deadman:
+                raise ValueError("deadman_button: the switch is the topic deadman already")
+            return self
 
     def __init__(
         self,

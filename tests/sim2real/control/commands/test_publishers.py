@@ -120,6 +120,7 @@ def test_the_gripper_hears_what_the_hand_does_not():
         (JOINTS, {"gripper": "/grip"}, "command.gripper"),
         (HAND, {"joints": JOINTS}, "command.joints"),
         (HAND, {"topic": "/one", "gripper": "/one"}, "the hand's topic, too"),
+        (HAND[:-1], {"gripper": "/grip"}, "command.gripper: the policy commands the hand alone"),
     ],
 )
 def test_an_interface_of_something_else_is_refused(names, fields, says):
@@ -140,7 +141,7 @@ def test_a_stop_takes_a_hand_that_is_told_velocities_no_further():
         beside = POS - 0.05 * (high - low)
         at = beside[:6].copy()
         for tick in range(60):
-            asked = SafetyInput(None, np.append(at, beside[6]), *(DT_S * tick, DT_S * tick))
+            asked = SafetyInput(None, np.append(at, beside[6]), *[DT_S * tick] * 3)
             asked = asked._replace(estop=True, is_standing=True)
             safety.step(asked, DT_S * tick)
             said = hand.to_reading(safety.limiter.motion)

@@ -20,7 +20,7 @@ def make(**fields: Any) -> Safety:
 def asked(**fields: Any) -> SafetyInput:
     """A harmless request at time 1."""
     usual = {"target": HOME + 0.0008, "measured": HOME, "observed_s": 1.0, "basis_s": 1.0}
-    return SafetyInput(**{**usual, **fields})
+    return SafetyInput(**{**usual, "measured_s": 1.0, **fields})
 
 
 def at_1(safety: Safety, **fields: Any) -> Command:
@@ -35,8 +35,8 @@ TRIPS = [
     (Reason.STOP, {"stop": True}),
     (Reason.DOUBT, {"implausible_reason": "joint 1 moved farther than it can"}),
     (Reason.GRAPH, {"graph_problem": "/command: no node receives the commands"}),
-    (Reason.STALE, {"observed_s": 0.93}),
-    (Reason.STALE, {"observed_s": float("nan")}),
+    (Reason.STALE, {"observed_s": 0.93, "measured_s": 0.93}),
+    (Reason.STALE, {"observed_s": float("nan"), "measured_s": float("nan")}),
     (Reason.LATE, {"pending_s": 0.3, "target": None}),
     (Reason.LATE, {"basis_s": -0.1}),
     (Reason.TRACKING, {"measured": HOME + 0.6}),
@@ -99,7 +99,8 @@ def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_
         (0.3, {"is_standing": True}, "robot"),
         (0.3, {}, "command"),
         (0.3, {"is_standing": True, "implausible_reason": "it jumped"}, "command"),
-        (0.3, {"is_standing": True, "observed_s": 0.5}, "command"),
+        (0.3, {"is_standing": True, "measured_s": 0.5}, "command"),
+        (0.3, {"is_standing": True, "observed_s": 0.5}, "robot"),
     ):
         safety = make(max_tracking_error=1.0)
         start = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
@@ -119,7 +120,8 @@ UNHEARD = {"graph_problem": "/command: no node receives the commands", "is_unhea
         (0.3, {}, True),
         (0.05, {}, False),
         (0.3, {"implausible_reason": "it jumped"}, False),
-        (0.3, {"observed_s": 0.5}, False),
+        (0.3, {"measured_s": 0.5}, False),
+        (0.3, {"observed_s": 0.5}, True),
         (0.3, {"is_unheard": False}, False),
     ],
 )
@@ -201,6 +203,16 @@ def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_settin
     assert command.reason is Reason.TRACKING
     assert "'joint 2' is 0.600 from its command, at most 0.375" in command.detail
     assert "safety.max_tracking_error=0.15" in command.detail
+
+
+@pytest.mark.parametrize("old", [{"observed_s": 0.5}, {"readings_regular": False}])
+def test_an_old_image_holds_the_robot_and_hides_no_collision(old):
+    """The joints are measured all the while; where they are not, nothing is known of them."""
+    safety, far = make(), HOME + 0.6
+    assert at_1(safety, observed_s=0.5).reason is Reason.STALE
+    assert at_1(safety, measured=far, measured_s=0.5, **old).reason is Reason.STALE
+    assert at_1(safety, **old).reason is Reason.STALE
+    assert at_1(safety, measured=far, **old).reason is Reason.TRACKING
 
 
 def test_a_hold_ends_only_when_readings_come_regularly_again():

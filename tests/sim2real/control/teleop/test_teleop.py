@@ -255,13 +255,29 @@ def test_a_twist_in_another_frame_is_nothing_to_go_by():
         ({"msg_type": MsgType.JOY, "deadman_button": -1, "deadman": ""}, "deadman_button"),
         ({"msg_type": MsgType.JOY}, "axis"),
         ({"msg_type": MsgType.TWIST}, "axis"),
-        ({"msg_type": MsgType.TWIST, "deadman_button": 1, "deadman": ""}, "deadman"),
+        ({"msg_type": MsgType.TWIST, "deadman": ""}, "deadman"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(change, says):
     cfg = Teleop.Config.model_validate({**LEADER, **change})
     with pytest.raises(ConfigError, match=says):
         Teleop(cfg, NAMES, limits())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"joints": {"joint0": {"source": "a", "offset": 0.1}}}, "offset: needs relative=false"),
+        ({"joints": {"joint0": {"source": "a", "axis": 2}}}, "source: is for a leader arm"),
+        ({"joints": {"joint0": {"axis": 2, "relative": False}}}, "relative=false: is for a leader"),
+        ({"topic": ""}, "topic: expected that of the device"),
+        ({"deadman_button": 1}, "deadman_button: needs msg_type sensor_msgs/msg/Joy"),
+        ({"msg_type": MsgType.JOY, "deadman_button": 1}, "is the topic deadman already"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(change, says):
+    with pytest.raises(ValueError, match=says):
+        Teleop.Config.model_validate({**LEADER, **change})
 
 
 @pytest.mark.parametrize("pad", [False, True])
