@@ -28,7 +28,7 @@ TASK = "task"
 
 
 class Step(NamedTuple):
-    """The result of one env step.
+    """The result of one env step; its tensors are the receiver's, see ``VecEnv``.
 
     Args:
         obs: Name → (B, …): the observation to act on next. Where the env was reset, it is the
@@ -71,6 +71,10 @@ class VecEnv(Protocol):
 
     ``reset(seed)`` starts a new episode in every env and seeds the random streams; None continues
     the streams. The env is the only place that clips actions to the limits of ``act_spec``.
+
+    The tensors that ``reset`` and ``step`` return belong to the receiver, which may keep them. The
+    env writes to none of them later; an env with buffers of its own returns copies. The same holds
+    for the actions of the receiver: an env that keeps ``act`` copies it.
     """
 
     num_envs: int

@@ -7,37 +7,36 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from robo_rl.bundle.contract import mismatches
+from robo_rl.bundle.graph_checks import demand_whole
 from robo_rl.bundle.manifest import (
     EXPERT_FILE,
     INPAINT_FILE,
     MANIFEST_FILE,
     MODEL_FILE,
     PREFIX_FILE,
-    SCHEMA_VERSION,
     FileRecord,
     Manifest,
+)
+from robo_rl.bundle.manifest_file import (
+    EXPORT_AGAIN,
+    check_names,
+    check_split,
+    parse_manifest,
+    read_manifest,
 )
 from robo_rl.bundle.session import PolicySession
 from robo_rl.bundle.split_session import SplitSession
 from robo_rl.bundle.text import BundleFiles, text_encoder_of
 from robo_rl.core.atomic_files import find_directory, staged_directory, write_file
-from robo_rl.core.checksummed_json import seal, unseal
+from robo_rl.core.checksummed_json import seal
 from robo_rl.core.errors import BundleError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.language.base import TextEncoder
-
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_MAX_MANIFEST_BYTES = 64 << 20
-_EXPORT_AGAIN = "export the policy again, or copy the bundle again from where it was made"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Bundle:
             OSError: The bundle cannot be written; the old content of ``path`` remains.
         """
         target = Path(path).absolute()
-        _check_names(files, target)
+        check_names(files, target)
         if target.exists() and not (target / MANIFEST_FILE).is_file():
             raise BundleError(
                 "is there already and is no bundle", where=target, hint="choose another path"
@@ -82,19 +81,23 @@ class Bundle:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Bundle:
-        """Read a bundle and verify its schema and the hash of every file.
+        """Read a bundle and verify its schema, the hash of every file, and that graphs are whole.
 
         Raises:
-            BundleError: A file is missing, damaged or altered, or the schema is newer.
+            BundleError: A file is missing, damaged or altered, the schema is newer, a graph has
+                weights in another file, or one of two graphs of a split policy is missing.
         """
         directory = find_directory(Path(path).absolute())  # its replacement may have been killed
         file = directory / MANIFEST_FILE
-        data = _read_manifest(file)
-        manifest = _parse(_unseal(data, file), file)
-        _check_names(manifest.files, file)
+        data = read_manifest(file)
+        manifest = parse_manifest(data, file)
+        check_names(manifest.files, file)
         bundle = Bundle(directory, manifest, hashlib.sha256(data).hexdigest())
+        check_split(manifest.files, file)
         for name in manifest.files:
-            bundle.read(name)
+            content = bundle.read(name)
+            if name.endswith(".onnx"):
+                demand_whole(content, directory / name)
         return bundle
 
     def read(self, name: str) -> bytes:
@@ -105,7 +108,7 @@ class Bundle:
         """
         file, record = self.path / name, self.manifest.files[name]
         if file.is_symlink() or not file.is_file():
-            raise BundleError("is missing or no regular file", where=file, hint=_EXPORT_AGAIN)
+            raise BundleError("is missing or no regular file", where=file, hint=EXPORT_AGAIN)
         size = file.stat().st_size
         if size != record.num_bytes:
             raise BundleError(
@@ -113,7 +116,7 @@ class Bundle:
                 where=file,
                 expected=f"{record.num_bytes} bytes",
                 found=f"{size} bytes",
-                hint=_EXPORT_AGAIN,
+                hint=EXPORT_AGAIN,
             )
         data = file.read_bytes()
         if (found := hashlib.sha256(data).hexdigest()) != record.sha256:
@@ -122,7 +125,7 @@ class Bundle:
                 where=file,
                 expected=f"SHA-256 {record.sha256[:12]}",
                 found=found[:12],
-                hint=_EXPORT_AGAIN,
+                hint=EXPORT_AGAIN,
             )
         return data
 
@@ -205,21 +208,6 @@ def bundles_below(path: Path) -> list[Path]:
     return sorted(place for place, names in parts if not any(n.startswith(".") for n in names))
 
 
-def _check_names(names: Mapping[str, Any], where: Path) -> None:
-    for name in names:
-        if name == MANIFEST_FILE or not _PLAIN_NAME.fullmatch(name):
-            raise BundleError(
-                "files: a file name that is not plain",
-                where=where,
-                expected="name.ext",
-                found=repr(name),
-            )
-    if MODEL_FILE not in names:
-        raise BundleError(
-            "files: has no graph", where=where, expected=MODEL_FILE, found=list(names)
-        )
-
-
 def _fill(stage: Path, manifest: Manifest, files: Mapping[str, bytes | Path]) -> None:
     records: dict[str, FileRecord] = {}
     for name, content in files.items():
@@ -228,46 +216,3 @@ def _fill(stage: Path, manifest: Manifest, files: Mapping[str, bytes | Path]) ->
         records[name] = FileRecord(sha256=hashlib.sha256(data).hexdigest(), num_bytes=len(data))
     tree = manifest.model_copy(update={"files": records}).tree()
     write_file(stage / MANIFEST_FILE, seal(tree, indent=1))
-
-
-def _read_manifest(file: Path) -> bytes:
-    if not file.is_file():
-        raise BundleError(
-            "no manifest", where=file, hint="is this the directory of an export bundle?"
-        )
-    if (size := file.stat().st_size) > _MAX_MANIFEST_BYTES:
-        raise BundleError(
-            "too large", where=file, expected=f"≤ {_MAX_MANIFEST_BYTES} bytes", found=size
-        )
-    return file.read_bytes()
-
-
-def _unseal(data: bytes, file: Path) -> dict[str, Any]:
-    try:
-        return unseal(data)
-    except (ValueError, RecursionError) as error:
-        raise BundleError(
-            f"was altered after it was written ({error})", where=file, hint=_EXPORT_AGAIN
-        ) from None
-
-
-def _parse(tree: dict[str, Any], file: Path) -> Manifest:
-    version = tree.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise BundleError(
-            "written by a newer robo-rl",
-            where=f"{file}: schema_version",
-            expected=f"at most {SCHEMA_VERSION}",
-            found=version,
-            hint="update robo-rl on this machine",
-        )
-    try:
-        return Manifest.model_validate(tree)
-    except ValidationError as error:
-        problems = "".join(
-            f"\n  {'.'.join(map(str, item['loc']))}: {item['msg'].lower()}"
-            for item in error.errors()
-        )
-        raise BundleError(
-            f"does not fit the schema:{problems}", where=file, hint=f"\n{_EXPORT_AGAIN}"
-        ) from None

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from robo_rl.bundle.external_data import external_tensors
 from robo_rl.bundle.manifest import Contract
 from robo_rl.core.errors import BundleError, DeviceError, SpecError
 
@@ -107,13 +108,38 @@ def demand_act(file: str, graph: Any, chunk: Shaped) -> None:
     check_node(file, outputs[ACT], chunk)
 
 
+def demand_whole(model: bytes, where: object) -> None:
+    """Check that a graph holds the values of all its tensors.
+
+    Args:
+        model: The graph.
+        where: Its file, for the error.
+
+    Raises:
+        BundleError: Values are outside the graph, so that no hash covers them; or it is no graph.
+    """
+    try:
+        outside = external_tensors(model)
+    except ValueError as error:
+        raise BundleError(f"does not load (no ONNX graph: {error})", where=where) from None
+    if outside:
+        raise BundleError(
+            "has weights in another file, which the manifest does not cover",
+            where=f"{where}: {outside[0]}",
+            expected="the values of all tensors in the graph",
+            found=f"{len(outside)} tensors with external data",
+            hint="export the policy again; a graph in one file has at most 2 GB",
+        )
+
+
 def open_graph(model: bytes, threads: int, file: str) -> Any:
     """Return ONNX Runtime's session of a graph.
 
     Raises:
-        BundleError: The graph does not load.
+        BundleError: The graph does not load, or has weights in another file.
         DeviceError: ONNX Runtime is not installed.
     """
+    demand_whole(model, file)
     try:
         import onnxruntime
     except ImportError:

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+)
 
+from robo_rl.bundle.spec_rules import possible_act, possible_obs
 from robo_rl.core.spec import ActSpec, ObsSpec
 
 SCHEMA_VERSION = 5
@@ -47,13 +56,20 @@ class Contract(_Record):
     policy: str
     robot: str
     task: str
-    obs: ObsSpec
-    obs_horizon: int
-    act: ActSpec
-    horizon: int
-    exec_horizon: int
-    num_steps: int
+    obs: Annotated[ObsSpec, AfterValidator(possible_obs)]
+    obs_horizon: int = Field(ge=1)
+    act: Annotated[ActSpec, AfterValidator(possible_act)]
+    horizon: int = Field(ge=1)
+    exec_horizon: int = Field(ge=1)
+    num_steps: int = Field(ge=1)
     text_encoder: dict[str, JsonValue] = {}
+
+    @field_validator("exec_horizon")
+    @classmethod
+    def _within_the_chunk(cls, value: int, info: ValidationInfo) -> int:
+        if value > (horizon := info.data.get("horizon", value)):
+            raise ValueError(f"expected at most the horizon {horizon}, found {value}")
+        return value
 
     @property
     def execution_s(self) -> float:

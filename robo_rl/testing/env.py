@@ -9,7 +9,7 @@ with the violated property. A plugin's test calls them::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, cast
 
@@ -82,19 +82,55 @@ def check_branchable(make_env: MakeEnv) -> None:
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Return whether nested dicts, lists and tuples of tensors are bit-identical."""
+    """Return whether nested dicts, lists and tuples of tensors are identical; NaN equals NaN."""
     if isinstance(left, Tensor):
-        return isinstance(right, Tensor) and torch.equal(left, right)
+        if not isinstance(right, Tensor) or left.shape != right.shape:
+            return False
+        return bool(((left == right) | ((left != left) & (right != right))).all())
     if isinstance(left, Mapping):
         left, right = cast("Mapping[str, Any]", left), cast("Mapping[str, Any]", right)
         return left.keys() == right.keys() and all(_equal(left[k], right[k]) for k in left)
     return len(left) == len(right) and all(map(_equal, left, right))
 
 
+def _copied(value: Any) -> Any:
+    """Return a copy of nested dicts, lists and tuples of tensors."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, Mapping):
+        return {key: _copied(each) for key, each in cast("Mapping[str, Any]", value).items()}
+    copies = map(_copied, value)
+    return type(value)(*copies) if isinstance(value, Step) else list(copies)
+
+
+def _copied_step(step: Step) -> Step:
+    return cast(Step, _copied(step))
+
+
 def _run(env: VecEnv, seed: int, steps: int) -> list[Step]:
+    """Return copies of steps under random actions, and check that the env leaves them alone."""
     generator = torch.Generator().manual_seed(seed)
     act = random_act(env.act_spec, env.num_envs, steps, generator)
-    return [env.step(act_t) for act_t in act.unbind(1)]
+    given, copies = list[Step](), list[Step]()
+    for act_t in act.unbind(1):
+        given.append(env.step(act_t))
+        copies.append(_copied_step(given[-1]))
+    _demand_kept(given, copies)
+    return copies
+
+
+def _demand_kept(given: Sequence[Step], copies: Sequence[Step]) -> None:
+    """Check that steps still are what they were when they were copied."""
+    for number, (now, then) in enumerate(zip(given, copies, strict=True)):
+        changed = [
+            name for name in Step._fields if not _equal(getattr(now, name), getattr(then, name))
+        ]
+        require(
+            not changed,
+            "a later step changes the tensors of an earlier one",
+            expected="new tensors in every step, so that a receiver may keep them",
+            found=f"step {number}: {', '.join(changed)}",
+        )
 
 
 def _branchable(env: VecEnv) -> Branchable:
@@ -131,9 +167,16 @@ def _check_step(env: VecEnv, step: Step) -> None:
 
 
 def _check_seed_repeats(env: VecEnv) -> None:
-    first = env.reset(7), _run(env, 1, 10)
-    again = env.reset(7), _run(env, 1, 10)
-    require(_equal(first, again), "the same seed and actions give another course")
+    same = _equal(_course(env, 7), _course(env, 7))
+    require(same, "the same seed and actions give another course")
+
+
+def _course(env: VecEnv, seed: int) -> tuple[Mapping[str, Tensor], list[Step]]:
+    """Return a copy of the first observation and of ten steps."""
+    obs = env.reset(seed)
+    first, steps = _copied(obs), _run(env, 1, 10)
+    require(_equal(obs, first), "a step changes the tensors that reset() returned")
+    return first, steps
 
 
 def _check_clips(env: VecEnv) -> None:
@@ -141,21 +184,24 @@ def _check_clips(env: VecEnv) -> None:
         return
     limit = torch.tensor(env.act_spec.high, device=env.device).expand(env.num_envs, -1)
     env.reset(7)
-    at = env.step(limit)
+    at = _copied_step(env.step(limit))
     env.reset(7)
     beyond = env.step(limit + 10.0)
     require(_equal(at.next_obs, beyond.next_obs), "actions beyond the limits are not clipped")
 
 
 def _check_rollout(env: VecEnv) -> None:
-    """Check that steps after an episode's end are invalid, and that the last ``obs`` is current."""
+    """Check that steps after an episode's end are invalid, and that a receiver may keep them."""
     steps = min(env.max_episode_steps + 2, 50)
     generator = torch.Generator().manual_seed(5)
+    act = random_act(env.act_spec, env.num_envs, steps, generator)
     env.reset(7)
     live = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
-    for step in cast(OpenLoop, env).rollout(
-        random_act(env.act_spec, env.num_envs, steps, generator)
-    ):
+    given = cast(OpenLoop, env).rollout(act)
+    copies = list(map(_copied_step, given))
+    cast(OpenLoop, env).rollout(act)
+    _demand_kept(given, copies)
+    for step in copies:
         require(not bool((step.valid & ~live).any()), "a step behind the episode's end is valid")
         over = step.terminated | step.truncated
         require(not bool((over & ~live).any()), "an episode ends twice in one rollout")

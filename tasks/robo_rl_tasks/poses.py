@@ -1,4 +1,4 @@
-"""Planar poses on batches of tensors, and random draws of them.
+"""Planar poses and points on batches of tensors, and random draws of them.
 
 Shapes: … any batch axes. Yaw is the angle about the world's z axis in rad; a planar pose is
 (x, y, yaw), in m and rad.
@@ -43,3 +43,36 @@ def uniform(low: Tensor, high: Tensor, num: int, generator: torch.Generator) -> 
 
     draws = torch.rand(num, low.shape[-1], generator=generator)
     return low + (high - low) * draws
+
+
+def away_from(point: Tensor, centre: Tensor, distance: float, low: Tensor, high: Tensor) -> Tensor:
+    """Return points (B, n) of a box that are ``distance`` or more from centres (B, n).
+
+    A point that is nearer moves away along its direction. If it would leave the box, it moves
+    towards the corner that is farthest from the centre. If that corner is nearer too, the point
+    stays, because the box has no better one by that rule.
+
+    Args:
+        point: Points in the box.
+        centre: What they keep away from.
+        distance: Smallest distance.
+        low: (n,) lower corner of the box.
+        high: (n,) upper corner of the box.
+    """
+    import torch
+
+    corner = torch.where(centre < (low + high) / 2, high, low)
+    offset, ahead = point - centre, corner - point
+    apart = offset.norm(dim=-1, keepdim=True)
+    direction = torch.where(apart > 0, offset / apart, ahead / ahead.norm(dim=-1, keepdim=True))
+    along = centre + distance * direction
+    inside = ((along >= low) & (along <= high)).all(dim=-1, keepdim=True)
+    # |offset + t·ahead| = distance has one root t in [0, 1] if the corner is far enough.
+    a, b, c = (
+        (one * other).sum(dim=-1, keepdim=True)
+        for one, other in ((ahead, ahead), (offset, ahead), (offset, offset))
+    )
+    root = (b**2 - a * (c - distance**2)).clamp(min=0.0).sqrt()
+    moved = torch.where(inside, along, point + (root - b) / a * ahead)
+    stays = (apart >= distance) | ((corner - centre).norm(dim=-1, keepdim=True) < distance)
+    return torch.where(stays, point, moved)

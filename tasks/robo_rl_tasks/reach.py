@@ -12,7 +12,9 @@ from pydantic import Field
 from robo_rl import Reset, TensorSpec
 from robo_rl_tasks import rewards
 from robo_rl_tasks.expert import ArmExpert, ArmExpertConfig
-from robo_rl_tasks.poses import uniform
+from robo_rl_tasks.kinematics.chain import KinematicChain
+from robo_rl_tasks.kinematics.joints import arm_indices
+from robo_rl_tasks.poses import away_from, uniform
 from robo_rl_tasks.scene import add_marker, tabletop
 from robo_rl_tasks.tabletop_task import TabletopConfig, TabletopTask
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 GOAL = "goal_pos"
 REACH_SCALE_M = 0.1
+START_MARGIN = 1.1
+"""Smallest distance of a goal from the hand at the start, in ``success_m``."""
 
 
 class ReachExpertConfig(ArmExpertConfig):
@@ -68,6 +72,7 @@ class Reach(TabletopTask[ReachConfig]):
 
     def __init__(self, cfg: ReachConfig) -> None:
         super().__init__(cfg, holds_m=0.0)
+        self._chain = KinematicChain(self.robot, tuple(joint.name for joint in self.arm))
 
     def scene(self) -> Any:
         """Return the scene: the robot, a table and a marker of the goal."""
@@ -76,13 +81,19 @@ class Reach(TabletopTask[ReachConfig]):
         return spec
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:
-        """Draw the arm's joints about its start, and the goal in its box."""
+        """Draw the arm's joints about its start, and the goal in its box, away from the hand.
+
+        A box that is within ``START_MARGIN`` of the hand has no such goal, and episodes may start
+        with success.
+        """
         import torch
 
         qpos = self._start(num, generator)
         low, high = torch.tensor(self.cfg.goal_low), torch.tensor(self.cfg.goal_high)
-        goal = {GOAL: uniform(low, high, num, generator)}
-        return Reset(qpos=qpos, qvel=torch.zeros_like(qpos), goal=goal)
+        drawn = uniform(low, high, num, generator)
+        hand = self._chain.forward(qpos[:, arm_indices(self.robot)]).pos
+        goal = away_from(drawn, hand, START_MARGIN * self.cfg.success_m, low, high)
+        return Reset(qpos=qpos, qvel=torch.zeros_like(qpos), goal={GOAL: goal})
 
     def success(self, view: SimView) -> Tensor:
         """Return whether the end effector is within ``success_m`` of the goal, (B,) bool."""

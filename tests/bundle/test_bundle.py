@@ -110,6 +110,52 @@ def test_all_schema_problems_are_listed_at_once(bundle: Bundle) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"exec_horizon": 9}, "exec_horizon: expected at most the horizon 8, found 9"),
+        ({"horizon": 0}, "horizon: .* greater than or equal to 1, found 0"),
+        ({"obs_horizon": 0}, "obs_horizon: .* greater than or equal to 1, found 0"),
+        ({"num_steps": 0}, "num_steps: .* greater than or equal to 1, found 0"),
+        ({"act": {"rate_hz": 0}}, "act: rate_hz: expected a finite number above 0, found 0"),
+        ({"act": {"rate_hz": "inf"}}, "act: rate_hz: expected .* found inf"),
+        ({"act": {"rate_hz": "nan"}}, "act: rate_hz: expected .* found nan"),
+        ({"act": {"low": [-1, 3]}}, "act: elbow: expected low ≤ high, found low 3.0, high 2.0"),
+        ({"act": {"low": [], "high": [1, "nan"]}}, "act: high: expected numbers, found nan"),
+        ({"act": {"dtype": "float31"}}, "act: dtype: expected .* found 'float31'"),
+        ({"act": {"shape": [], "names": [], "low": [], "high": []}}, r"act: shape: .* found \(\)"),
+        ({"obs": {"items": {"x": {"shape": [0]}}}}, r"obs: 'x' shape: .* at least 1, found \(0,\)"),
+        ({"obs": {"items": {"x": {"shape": [1], "dtype": "str"}}}}, "obs: 'x' dtype: .* 'str'"),
+        (
+            {"obs": {"items": {"x": {"shape": [1], "low": [1], "high": [-1]}}}},
+            "obs: 'x' element 0: expected low ≤ high",
+        ),
+    ],
+)
+def test_a_contract_that_no_robot_can_keep_is_refused(
+    bundle: Bundle, change: dict[str, Any], says: str
+) -> None:
+    def spoil(tree: dict[str, Any]) -> None:
+        contract = tree["contract"]
+        for name, value in change.items():
+            contract[name] = contract[name] | value if isinstance(value, dict) else value
+
+    edit(bundle, spoil, reseal=True)
+    with pytest.raises(BundleError, match=rf"manifest\.json: .*\n  contract\.{says}"):
+        Bundle.load(bundle.path)
+
+
+def test_half_a_split_policy_is_refused(bundle: Bundle, manifest: Manifest, graph: bytes) -> None:
+    files = {"policy.onnx": graph, "prefix.onnx": graph}
+    with pytest.raises(BundleError, match=r"one of the two graphs.*found no expert\.onnx"):
+        Bundle.write(bundle.path.with_name("half"), manifest, files)
+    name = "expert.onnx"
+    (bundle.path / "notes.txt").rename(bundle.path / name)
+    edit(bundle, lambda t: t["files"].update({name: t["files"].pop("notes.txt")}), reseal=True)
+    with pytest.raises(BundleError, match=r"manifest\.json: .*found no prefix\.onnx"):
+        Bundle.load(bundle.path)
+
+
+@pytest.mark.parametrize(
     "name", ["../outside", "/etc/hostname", "a/b", "..", "", "manifest.json", "x\x00y"]
 )
 def test_a_file_name_cannot_leave_the_directory(bundle: Bundle, name: str) -> None:

@@ -16,7 +16,8 @@ import robo_rl
 from robo_rl.bundle.manifest import Contract
 from robo_rl.bundle.session import PolicySession
 from robo_rl.core.errors import GateError
-from robo_rl.export.onnx import export_policy
+from robo_rl.export import onnx as onnx_module
+from robo_rl.export.onnx import Graph, export_policy, write_graph
 from robo_rl.export.parity import paired_actions, session_as_policy
 
 
@@ -66,6 +67,25 @@ def test_a_policy_that_does_not_trace_leaves_nothing(policy: Any, tmp_path: Path
 
     with pytest.raises(GateError, match="does not export"):
         export_policy(Branching(), tmp_path / "policy.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_weights_in_another_file_are_refused(
+    policy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the exporter writes them for a graph of more than 2 GB."""
+
+    def write_large(model: Graph, path: Path) -> None:
+        write_graph(model, path)
+        whole = onnx.load(path)
+        place = f"{path.name}.data"
+        onnx.save_model(whole, path, save_as_external_data=True, location=place, size_threshold=0)
+        assert path.with_name(place).is_file()
+
+    monkeypatch.setattr(onnx_module, "write_graph", write_large)
+    monkeypatch.chdir(tmp_path)  # where ONNX Runtime would find them
+    with pytest.raises(GateError, match=r"policy\.onnx: .* has weights in another file.*2 GB"):
+        export_policy(policy, tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import mujoco
+import numpy as np
 import pytest
 import torch
 
@@ -52,6 +53,34 @@ def test_success_is_a_distance(view_at, distance, success):
     task = Reach(ReachConfig(success_m=0.02))
     assert task.success(view_at(distance)).tolist() == [success]
     assert task.reward(view_at(distance), torch.zeros(1, 7))[0].item() > 0 or not success
+
+
+@pytest.mark.parametrize("success_m", [0.02, 0.1, 0.25])
+def test_no_start_is_a_success(success_m):
+    """MuJoCo's own hand, at all starts; goals that were far enough are as drawn, all in the box."""
+    task = Reach(ReachConfig(success_m=success_m))
+    start = task.reset(8000, torch.Generator().manual_seed(0))
+    drawn = Reach(ReachConfig(success_m=1e-9)).reset(8000, torch.Generator().manual_seed(0))
+    assert torch.equal(start.qpos, drawn.qpos)
+    hand, goal, first = hands(task, start.qpos), start.goal["goal_pos"], drawn.goal["goal_pos"]
+    near = (first - hand).norm(dim=1) < 1.0999 * success_m
+    assert near.any()
+    assert (goal - hand).norm(dim=1).min() > 1.0999 * success_m
+    far = (first - hand).norm(dim=1) > 1.1001 * success_m
+    assert torch.equal(goal[far], first[far])
+    low, high = torch.tensor(task.cfg.goal_low), torch.tensor(task.cfg.goal_high)
+    assert ((goal >= low - 1e-6) & (goal <= high + 1e-6)).all()
+
+
+def hands(task, qpos):
+    """The end effector in MuJoCo, (n, 3)."""
+    model = task.robot.spec().compile()
+    data, found = mujoco.MjData(model), []
+    for row in qpos.double().numpy():
+        data.qpos[:] = row
+        mujoco.mj_kinematics(model, data)
+        found.append(data.site(task.robot.frames.ee_site).xpos.copy())
+    return torch.tensor(np.array(found)).float()
 
 
 def test_says_where_an_action_sends_the_hand():

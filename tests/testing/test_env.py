@@ -103,6 +103,48 @@ class EndsWhatWasLost(Walk):
         return step._replace(terminated=step.truncated, valid=~step.truncated)
 
 
+class ReusesBuffers(Walk):
+    """Returns the same tensors in every step, and draws its starts from another stream."""
+
+    kept = None
+
+    def reset(self, seed=None):
+        return super().reset(None)
+
+    def step(self, act):
+        step = super().step(act)
+        if self.kept is None:
+            self.kept = step._replace(obs={"x": step.obs["x"].clone()})
+        for name in ("rew", "terminated", "truncated", "valid"):
+            getattr(self.kept, name).copy_(getattr(step, name))
+        for name in ("obs", "next_obs", "metrics"):
+            for key, value in getattr(step, name).items():
+                getattr(self.kept, name)[key].copy_(value)
+        return self.kept
+
+
+class ReusesReward(Walk):
+    """Returns one of two reward tensors in turn."""
+
+    def step(self, act):
+        step = super().step(act)
+        self.pair = getattr(self, "pair", [torch.zeros(self.num_envs) for _ in range(2)])[::-1]
+        return step._replace(rew=self.pair[0].copy_(step.rew))
+
+
+class WritesItsStart(Walk):
+    """Uses the tensor of its first observation for something else; later episodes copy it."""
+
+    def reset(self, seed=None):
+        start = super().reset(seed)["x"]
+        self.start = start.clone()
+        return {"x": start if seed is None else self.start}
+
+    def step(self, act):
+        self.start.add_(1.0)
+        return super().step(act)
+
+
 class RollingWalk(Walk):
     """Walks several steps in one call, and waits where its episode ends; conforms."""
 
@@ -116,6 +158,16 @@ class RollingWalk(Walk):
     def wait(self, last):
         no = torch.zeros(self.num_envs, dtype=torch.bool)
         return last._replace(rew=last.rew * 0, terminated=no, truncated=no, valid=no)
+
+
+class ReusesRollouts(RollingWalk):
+    """Returns the rewards of all rollouts in the same tensors."""
+
+    def rollout(self, act, *, frames=None):
+        steps = super().rollout(act)
+        kept = self.__dict__.setdefault("kept", [step.rew.clone() for step in steps])
+        pairs = zip(steps, kept, strict=True)
+        return [step._replace(rew=rew.copy_(step.rew)) for step, rew in pairs]
 
 
 class GoesOnBehindTheEnd(RollingWalk):
@@ -147,6 +199,10 @@ def test_what_conforms_passes():
         (DoubleReward, r"rew must be \(B,\) torch.float32"),
         (InfiniteReward, "a reward is not finite"),
         (EndsWhatWasLost, "an invalid step terminates"),
+        (ReusesBuffers, "later step changes .* found step 0: obs, next_obs, rew,"),
+        (ReusesReward, "later step changes .* found step 0: rew"),
+        (ReusesRollouts, "later step changes .* found step 0: rew"),
+        (WritesItsStart, "a step changes the tensors that reset"),
         (GoesOnBehindTheEnd, "a step behind the episode's end is valid"),
         (EndsTwice, "an episode ends twice"),
     ],
@@ -242,6 +298,60 @@ class KeepsMocap(MujocoCpu):
         super().write(ids, qpos, qvel, fields, pose)
 
 
+class DropsVelocity(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None, ctrl=None):
+        super().write(ids, qpos, 0.0 * qvel, fields, mocap, ctrl)
+
+
+class ForgetsVelocity(MujocoCpu):
+    """Shows a written velocity, and begins each step at rest."""
+
+    def step(self, ctrl, substeps):
+        if not self.view().time_s.any():
+            self.view().qvel.zero_()
+        return super().step(ctrl, substeps)
+
+
+class DropsCtrl(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None, ctrl=None):
+        super().write(ids, qpos, qvel, fields, mocap)
+
+
+class KeepsCtrl(MujocoCpu):
+    """Shows the control from before a write."""
+
+    def write(self, ids, qpos, qvel, fields=None, mocap=None, ctrl=None):
+        ctrl = self.view().ctrl[ids] if ctrl is None else ctrl
+        super().write(ids, qpos, qvel, fields, mocap, ctrl)
+
+
+class HidesCtrl(MujocoCpu):
+    def step(self, ctrl, substeps):
+        views = super().step(ctrl, substeps)
+        return [replace(view, ctrl=0.0 * view.ctrl) for view in views]
+
+
+class DropsTurn(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None, ctrl=None):
+        if mocap is not None:
+            mocap = torch.cat([mocap[..., :3], 0.0 * mocap[..., 3:]], dim=-1)
+            mocap[..., 3] = 1.0
+        super().write(ids, qpos, qvel, fields, mocap, ctrl)
+
+
+class TurnsTheOtherWay(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None, ctrl=None):
+        mocap = mocap if mocap is None else mocap * torch.tensor([1, 1, 1, 1, -1, -1, -1])
+        super().write(ids, qpos, qvel, fields, mocap, ctrl)
+
+
+class TurnsByXyzw(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None, ctrl=None):
+        if mocap is not None and (mocap[..., 3] != 1).any():
+            mocap = mocap[..., [0, 1, 2, 6, 3, 4, 5]]
+        super().write(ids, qpos, qvel, fields, mocap, ctrl)
+
+
 class SaysAnotherType(MujocoCpu):
     dtype = torch.float32
 
@@ -260,6 +370,14 @@ class SaysAnotherType(MujocoCpu):
         (WritesFieldsToAll, "a field of one world reaches the others"),
         (WritesMocapToAll, "a mocap body reaches other worlds"),
         (KeepsMocap, "leaves a mocap body where it was"),
+        (DropsVelocity, "leaves qvel stale"),
+        (ForgetsVelocity, "a written qvel moves nothing"),
+        (DropsCtrl, r"after write\(ctrl\) does not show"),
+        (KeepsCtrl, r"after write\(\) without ctrl does not show"),
+        (HidesCtrl, r"conformance: step\(\) does not show the last control"),
+        (DropsTurn, "a mocap body is not turned"),
+        (TurnsTheOtherWay, "a mocap body is not turned"),
+        (TurnsByXyzw, "a mocap body is not turned"),
         (SaysAnotherType, "dtype is not that of the views"),
     ],
 )

@@ -94,7 +94,7 @@ class EpisodeRecorder:
     def record_step(
         self, obs: dict[str, Tensor], act: Tensor, step: Step, **further: Tensor
     ) -> None:
-        """Add one step of all envs; a lost world ends its episode before this step.
+        """Add a copy of one step of all envs; a lost world ends its episode before this step.
 
         Args:
             obs: Name → (B, …), before the step.
@@ -102,11 +102,11 @@ class EpisodeRecorder:
             step: Result of the step.
             further: Column → (B, A), further actions of the step.
         """
-        columns = {f"obs/{name}": tensor.clone() for name, tensor in obs.items()}
+        columns = {f"obs/{name}": tensor for name, tensor in obs.items()}
         columns |= {name: each.to(torch.float32) for name, each in {"act": act, **further}.items()}
         columns |= {"rew": step.rew}
         columns |= {"terminated": step.terminated, "truncated": step.truncated}
-        self.steps.append(columns)
+        self.steps.append({name: each.clone() for name, each in columns.items()})
         self.length += self.running & step.valid
         self.success |= self.running & step.success
         self.running &= ~(step.terminated | step.truncated)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -45,6 +46,8 @@ class OpeDataConfig(ConfigModel):
     fqe: Fqe.Config = Fqe.Config()
     dynamics: DynamicsEnsemble.Config = DynamicsEnsemble.Config()
     checkpoint_every: int = Field(default=1000, ge=1)
+
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoint_every",)
 
 
 class OpeData:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from robo_rl import Reset, TensorSpec, yaw_to_quat
 from robo_rl_tasks import rewards
 from robo_rl_tasks.device_copies import DeviceCopies
-from robo_rl_tasks.poses import planar_pose, rotate_planar, uniform, wrap_angle
+from robo_rl_tasks.poses import away_from, planar_pose, rotate_planar, uniform, wrap_angle
 from robo_rl_tasks.push_t import tee
 from robo_rl_tasks.push_t.expert import PushExpert, PushExpertConfig, Sizes
 from robo_rl_tasks.push_t.overlap import overlap_area, relative_pose
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 TARGET = "target"
 PLACE_SCALE_M, NEAR_SCALE_M = 0.1, 0.2
+NEARLY = 0.95
+"""Share of ``success_overlap`` that no T covers at its start."""
 # The robot (type 2) touches the T's boxes. The table (type 1) touches them only where the T is
 # pressed down beside its feet; without this contact the T would turn over.
 PUSHED = {"contype": 0, "conaffinity": 3, "condim": 3, "priority": 2, "friction": [0.2, 0, 0]}
@@ -65,10 +67,17 @@ class PushTConfig(TabletopConfig):
     target_low: tuple[float, float, float] = (0.45, -0.1, -math.pi)
     target_high: tuple[float, float, float] = (0.55, 0.1, math.pi)
     min_rotation: float = Field(default=0.5, ge=0.3)
-    max_rotation: float = math.pi
+    max_rotation: float = Field(default=math.pi, le=math.pi)
     episode_s: float = Field(default=15.0, gt=0)
     """Time limit of an episode."""
     expert: PushExpertConfig = PushExpertConfig()
+
+    @field_validator("max_rotation")
+    @classmethod
+    def _at_least_the_smallest(cls, value: float, info: ValidationInfo) -> float:
+        if value < (smallest := info.data.get("min_rotation", value)):
+            raise ValueError(f"expected at least min_rotation, {smallest}, found {value}")
+        return value
 
 
 class PushT(TabletopTask[PushTConfig]):
@@ -101,7 +110,10 @@ class PushT(TabletopTask[PushTConfig]):
         return spec
 
     def reset(self, num: int, generator: torch.Generator) -> Reset:
-        """Draw the arm's joints about its start, and T and target with an angle between them."""
+        """Draw the arm's joints about its start, and T and target with an angle between them.
+
+        A T that nearly covers its target enough is moved away from it.
+        """
         import torch
 
         cfg = self.cfg
@@ -111,6 +123,7 @@ class PushT(TabletopTask[PushTConfig]):
         turn = _draw((cfg.min_rotation,), (cfg.max_rotation,), num, generator)[:, 0]
         side = torch.randint(2, (num,), generator=generator) * 2 - 1
         yaw = wrap_angle(target[:, 2] + side * turn)
+        place = self._off_target(place, yaw, target)
         free = _pose(place, cfg.height_m / 2 + FOOT_M, yaw)
         goal = {TARGET: _pose(target[:, :2], 0.0, target[:, 2])}
         qvel = torch.zeros(num, arm.shape[1] + 6)
@@ -137,6 +150,18 @@ class PushT(TabletopTask[PushTConfig]):
         cfg = self.cfg
         sizes = Sizes(cfg.unit_m, cfg.peg_radius_m, cfg.peg_length_m)
         return PushExpert(self, cfg.expert, sizes, num_envs, generator, noise)
+
+    def _off_target(self, place: Tensor, yaw: Tensor, target: Tensor) -> Tensor:
+        """Return places (n, 2) at which a T of yaw (n,) does not cover its target (n, 3)."""
+        import torch
+
+        pose = torch.cat([place, yaw[:, None]], dim=-1)
+        covered = overlap_area(self.boxes, pose, target) / self._area
+        low, high = torch.tensor(self.cfg.start_low), torch.tensor(self.cfg.start_high)
+        corners = self.boxes[:, :2].abs() + self.boxes[:, 2:]
+        apart = 2 * float(corners.norm(dim=-1).max())
+        moved = away_from(place, target[:, :2], apart, low, high)
+        return torch.where((covered < NEARLY * self.cfg.success_overlap)[:, None], place, moved)
 
     def _solids(self, height: float) -> list[list[float]]:
         return [[x, y, 0.0, a, b, height / 2] for x, y, a, b in self.boxes.tolist()]

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from robo_rl.core.rotations import yaw_to_quat
 from robo_rl.testing.task import check_task, demonstrate
+from robo_rl_tasks.poses import planar_pose
 from robo_rl_tasks.push_t import overlap, tee
 from robo_rl_tasks.push_t.task import PushT, PushTConfig
 
@@ -97,6 +99,31 @@ def test_starts_are_turned_off_the_target(generator):
     turn = 2 * torch.acos(off.diagonal().abs().clamp(max=1))
     assert turn.min() >= 0.5 - 1e-3
     assert turn.max() <= 1.0 + 1e-3
+
+
+@pytest.mark.parametrize("success_overlap", [0.3, 0.5, 0.9])
+def test_no_start_covers_the_target(success_overlap):
+    task = PushT(PushTConfig(success_overlap=success_overlap))
+    drawn = PushT(PushTConfig(success_overlap=0.99))
+    start, first = (t.reset(20000, torch.Generator().manual_seed(0)) for t in (task, drawn))
+    assert torch.equal(start.goal["target"], first.goal["target"])
+    before, after = (_covered(task, each) for each in (first, start))
+    assert (before >= success_overlap).any() == (success_overlap < 0.9)
+    assert after.max() < success_overlap
+    kept = before < 0.94 * success_overlap
+    assert torch.equal(start.qpos[kept], first.qpos[kept])
+
+
+def _covered(task, start):
+    pose = planar_pose(start.qpos[:, -7:-4], start.qpos[:, -4:])
+    target = planar_pose(start.goal["target"][:, :3], start.goal["target"][:, 3:])
+    return overlap.overlap_area(task.boxes, pose, target) / tee.AREA / task.cfg.unit_m**2
+
+
+@pytest.mark.parametrize("largest", [0.4, 6.2])
+def test_an_impossible_rotation_is_refused(largest):
+    with pytest.raises(ValidationError, match="max_rotation"):
+        PushTConfig(min_rotation=0.5, max_rotation=largest)
 
 
 def test_feet_share_the_load():
