@@ -144,6 +144,8 @@ class RenderConfig(ConfigModel):
     timeout_s: float = Field(default=10.0, gt=0.0)
     start_timeout_s: float = Field(default=60.0, gt=0.0)
 
+    without_effect: ClassVar[tuple[str, ...]] = ("workers", "timeout_s", "start_timeout_s")
+
 
 class CameraSettings(OmitsDefaults):
     """Camera settings of an env.

@@ -22,6 +22,10 @@ from robo_rl.config.import_closure import import_closure, mentioned
 OURS = "robo_rl"
 WORLDS = "robo_rl.env"
 """The part of the library whose source determines the numbers of a world."""
+WORDS = "robo_rl.language"
+"""The text encoders, which determine the numbers of an instruction."""
+NUMERIC = tuple(f"robo_rl.core.{name}" for name in ("labels", "rotations", "seeding"))
+"""Further modules that determine the numbers of tasks, robots and envs."""
 
 _BUILT = (".pyc", ".pyo", ".so", ".pyd", ".dylib", "~")
 _HEX_DIGITS = 12
@@ -65,7 +69,7 @@ def distributions_of(module: str) -> tuple[str, ...]:
 def is_plugin(module: str) -> bool:
     """Return whether a module's source counts: of a plugin, or not from a distribution.
 
-    Of the library itself, only ``robo_rl.env`` counts.
+    Of the library itself, only envs and text encoders count.
     """
     top = module.partition(".")[0]
     if top == OURS:
@@ -77,8 +81,8 @@ def is_plugin(module: str) -> bool:
 
 
 def is_world(module: str) -> bool:
-    """Return whether a module is one of the library's envs."""
-    return f"{module}.".startswith(f"{WORLDS}.")
+    """Return whether a module is one of the library's envs or text encoders."""
+    return f"{module}.".startswith((f"{WORLDS}.", f"{WORDS}."))
 
 
 @cache
@@ -86,17 +90,21 @@ def world_source_digest(modules: frozenset[str]) -> str:
     """Return the digest of the library's sources that envs depend on, as they are first read.
 
     Args:
-        modules: Modules within ``robo_rl.env``. These count with what they depend on there, see
-            ``import_closure``, and so do the modules that all envs share, directly in
-            ``robo_rl.env``.
+        modules: Modules of envs and text encoders. These count with what they depend on in their
+            package, see ``import_closure``, and so do the modules that all envs share: those
+            directly in ``robo_rl.env``, and those of ``NUMERIC``.
     """
-    root = Path(__file__).parents[1] / "env"
-    shared = (f"{WORLDS}.{path.stem}" for path in root.glob("*.py") if path.stem != "__init__")
-    return _digest(import_closure(WORLDS, root, (*shared, *modules)), root)
+    root = Path(__file__).parents[1]
+    env, language = root / "env", root / "language"
+    shared = (f"{WORLDS}.{path.stem}" for path in env.glob("*.py") if path.stem != "__init__")
+    files = {root.parent.joinpath(*name.split(".")).with_suffix(".py") for name in NUMERIC}
+    files.update(import_closure(WORLDS, env, (*shared, *modules)))
+    files.update(import_closure(WORDS, language, modules))
+    return _digest(files, root)
 
 
 def worlds_read_by(module: str) -> set[str]:
-    """Return the modules of ``robo_rl.env`` that the package of a plug-in's module mentions.
+    """Return our envs and text encoders that the package of a plug-in's module mentions.
 
     Args:
         module: Module of a package, or the path of one file, of Python or not.
@@ -106,7 +114,7 @@ def worlds_read_by(module: str) -> set[str]:
     if root is None or not root.exists() or (is_path and root.suffix != ".py"):
         return set()
     files = (root,) if root.is_file() else sorted(root.rglob("*.py"))
-    return {name for path in files for name in mentioned(path, WORLDS)}
+    return {name for path in files for room in (WORLDS, WORDS) for name in mentioned(path, room)}
 
 
 def source_digest(module: str) -> tuple[str, str]:

@@ -38,6 +38,7 @@ __all__ = [
     "NestedError",
     "OmitsDefaults",
     "compose",
+    "declared_fields",
     "default_search",
     "digest",
     "explain",
@@ -50,7 +51,13 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class ConfigModel(BaseModel):
-    """Base of every config: frozen, unknown keys and NaN refused, defaults validated."""
+    """Base of every config: frozen, unknown keys and NaN refused, defaults validated.
+
+    ``without_effect`` names fields that no result depends on, such as time limits. They count as
+    their defaults, see ``effective_settings``. A subclass adds its own to those of its bases.
+    """
+
+    without_effect: ClassVar[tuple[str, ...]] = ()
 
     model_config = ConfigDict(
         frozen=True,
@@ -80,9 +87,14 @@ class OmitsDefaults(ConfigModel):
         if is_whole(info):
             return body
         kind = type(self)
-        names = {name for base in kind.__mro__ for name in base.__dict__.get("omitted", ())}
+        names = declared_fields(kind, "omitted")
         usual = {name for name in names if getattr(self, name) == kind.model_fields[name].default}
         return {name: value for name, value in body.items() if name not in usual}
+
+
+def declared_fields(kind: type[BaseModel], list_name: str) -> set[str]:
+    """Return the fields that a config and its bases name in a list of this name."""
+    return {name for base in kind.__mro__ for name in base.__dict__.get(list_name, ())}
 
 
 class NestedError(ValueError):

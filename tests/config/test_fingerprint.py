@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import robo_rl
 from robo_rl.config import fingerprint
 from robo_rl.config.fingerprint import (
     distributions_of,
@@ -17,11 +19,15 @@ from robo_rl.config.fingerprint import (
     world_source_digest,
     worlds_read_by,
 )
+from robo_rl.config.import_closure import mentioned
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.gym_envs.env import GymEnv, GymEnvConfig
 from robo_rl.env.gym_envs.gym_robotics import GymRobotics
 from robo_rl.env.gym_envs.metaworld import MetaWorld
 from robo_rl.env.remote.env import RemoteConfig, RemoteEnv
+
+ROOT = Path(__file__).parents[2]
+MUJOCO, BYTES = "robo_rl.env.mujoco.sim_env", "robo_rl.language.byte_text"
 
 
 @pytest.fixture
@@ -71,14 +77,61 @@ def test_what_has_no_source_is_told_by_its_name_alone():
     assert source_digest("sys") == ("sys", "")
 
 
-def test_of_the_library_only_envs_count():
-    plugins = ("robo_rl.env.mujoco.sim_env", "robo_rl_tasks.reach", "small_plugin")
+def test_of_the_library_only_envs_and_text_encoders_count():
+    plugins = ("robo_rl.env.mujoco.sim_env", "robo_rl_tasks.reach", BYTES)
     others = ("robo_rl.train.pipeline.stage", "robo_rl.environs", "torch.nn", "pydantic", "typing")
     assert [*map(is_plugin, plugins)] == [True] * 3
     assert [*map(is_plugin, others)] == [False] * 5
     one, other = "robo_rl.env.mujoco.sim_env", "robo_rl.env.gym_envs.env"
     digests = {world_source_digest(frozenset(each)) for each in ([one], [other], [one, other])}
     assert len(digests) == 3
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the library, whose digests are taken."""
+    root = tmp_path / "robo_rl"
+    shutil.copytree(Path(fingerprint.__file__).parents[1], root, ignore=lambda *_: ["__pycache__"])
+    monkeypatch.setattr(fingerprint, "__file__", str(root / "config" / "fingerprint.py"))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("file", "modules", "counts"),
+    [
+        ("core/rotations.py", [MUJOCO], True),
+        ("core/seeding.py", [MUJOCO], True),
+        ("core/labels.py", [MUJOCO], True),
+        ("env/mujoco/sim_env.py", [MUJOCO], True),
+        ("language/byte_text.py", [MUJOCO, BYTES], True),
+        ("language/base.py", [MUJOCO, BYTES], True),
+        ("language/byte_text.py", [MUJOCO], False),
+        ("core/errors.py", [MUJOCO, BYTES], False),
+        ("language/sentence_model.py", [MUJOCO, BYTES], False),
+    ],
+)
+def test_what_tasks_compute_with_counts_wherever_it_is(
+    library: Path, file: str, modules: list[str], counts: bool
+):
+    compute = world_source_digest.__wrapped__
+    before, path = compute(frozenset(modules)), library / file
+    path.write_text(path.read_text() + "\n# changed\n")
+    assert (compute(frozenset(modules)) != before) == counts
+
+
+def test_of_the_core_what_worlds_import_counts_or_computes_no_number():
+    """Errors, checks, files and memory; a new module is to be put with these or to be counted."""
+    others = {"errors", "file_lock", "memory", "spec", "suggestions"}
+    folders = [ROOT / each for each in ("robo_rl/env", "robo_rl/api", "robo_rl/language")]
+    folders += [ROOT / each for each in ("tasks/robo_rl_tasks", "robots/robo_rl_robots")]
+    where = {name: module for module, names in robo_rl.MODULES.items() for name in names}
+    found = set[str]()
+    for path in (path for folder in folders for path in folder.rglob("*.py")):
+        said = mentioned(path, "robo_rl")
+        public = (where.get(name.removeprefix("robo_rl."), "") for name in said)
+        found |= {name for name in (*said, *public) if name.startswith("robo_rl.core.")}
+    modules = {".".join(name.split(".")[:3]) for name in found}
+    assert modules == {*fingerprint.NUMERIC, *(f"robo_rl.core.{name}" for name in others)}
 
 
 def test_versions_are_of_what_is_installed():
@@ -136,8 +189,10 @@ def test_what_a_plugin_reads_of_our_envs_is_found_in_its_package(site: Path):
     write(site / "mine" / "__init__.py", "")
     write(site / "mine" / "env.py", "def f():\n    from robo_rl.env.warp import backend\n")
     write(site / "mine" / "below" / "old.py", "print 'robo_rl.env.latency_env'")
+    write(site / "mine" / "words.py", "from robo_rl.language.base import padded")
     found = worlds_read_by("mine.env")
-    assert found == {"robo_rl.env.warp.backend", "robo_rl.env.latency_env"}
+    words = "robo_rl.language.base.padded"
+    assert found == {"robo_rl.env.warp.backend", "robo_rl.env.latency_env", words}
     assert worlds_read_by(str(site / "mine" / "env.py")) == {"robo_rl.env.warp.backend"}
     assert worlds_read_by("no_such_module") == set()
     write(site / "tokenizer.json", '{"robo_rl.env.latency_env": 1}')

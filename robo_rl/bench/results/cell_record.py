@@ -17,11 +17,14 @@ from robo_rl.bench.suite.former_defaults import FORMER
 from robo_rl.bench.suite.pilots import PilotOrigin
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Curve
+from robo_rl.config.differences import paths_without_effect, without_paths
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 
 DELETE = "delete it, and the cell is run again"
 FORMAT = 1
+_PROCESSES = ("launch",)
+"""Path of a setting on which no result depends, see ``stage_digest``."""
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0.0)]
@@ -193,8 +196,9 @@ class CellRecord(ConfigModel):
     def matches_cell(self, cell: Cell) -> bool:
         """Return whether the record has the settings of a cell, and curves of the same stage.
 
-        Options that are newer than the record and not set in the suite are ignored, unless pilots
-        chose the cell's setting after the record was made. The order of the stages must be equal.
+        Settings without effect are ignored, and options that are newer than the record and not set
+        in the suite, unless pilots chose the cell's setting after the record was made. The order of
+        the stages must be equal.
         """
         if self.stage and self.stage != cell.stage:
             return False
@@ -202,9 +206,10 @@ class CellRecord(ConfigModel):
             return True
         if cell.pilot is not None and self.pilot is None:
             return False
-        now = cell.settings
-        same_order = list(self.config.get("stages", ())) == list(now.get("stages", ()))
-        return same_order and settings_agree(self.config, now, cell.explicit_settings)
+        idle = {_PROCESSES, *paths_without_effect(cell.experiment)}
+        then, now = (without_paths(each, idle) for each in (self.config, cell.settings))
+        same_order = list(then.get("stages", ())) == list(now.get("stages", ()))
+        return same_order and settings_agree(then, now, cell.explicit_settings)
 
 
 def _point(steps: int, seconds: float, episodes: int, good: int, returns: float | None) -> Point:

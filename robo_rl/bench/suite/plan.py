@@ -18,6 +18,7 @@ from robo_rl.bench.suite.pilots import (
 )
 from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys
 from robo_rl.config.compose import resolve_tree
+from robo_rl.config.differences import effective_settings
 from robo_rl.config.merge import merge
 from robo_rl.config.models import ConfigTree, digest, validate
 from robo_rl.config.yaml_nodes import YamlNode
@@ -208,7 +209,8 @@ class SuitePlan:
         for key, cell in cells.items():
             reported = cell.experiment
             for task, pilot in pilots.items():
-                if task != key.task and pilot.world() != reported.world():
+                worlds = [effective_settings(each).world() for each in (pilot, reported)]
+                if task != key.task and worlds[0] != worlds[1]:
                     continue
                 if key.seed in config.seeds:
                     yield f"{where}: pilot '{task}' has task and seed of the reported cell {key}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -42,11 +42,16 @@ class PoolConfig(ConfigModel):
         workers: Number of processes, at most the number of envs; 0 starts one per CPU.
         step_timeout_s: A worker that finishes no env step for this long is replaced.
         start_timeout_s: Time for a worker to import its packages and make its envs.
+
+    ``workers`` counts as a setting with effect: envs that draw from the global generators after
+    their first episode share a stream with the others of their worker (``GlobalGenerators``).
     """
 
     workers: int = Field(default=0, ge=0)
     step_timeout_s: float = Field(default=30.0, gt=0)
     start_timeout_s: float = Field(default=120.0, gt=0)
+
+    without_effect: ClassVar[tuple[str, ...]] = ("step_timeout_s", "start_timeout_s")
 
 
 class GymEnvConfig(PoolConfig, FixedCameras):

@@ -6,7 +6,7 @@ Shapes: B envs.
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -55,6 +55,8 @@ class GymRoboticsConfig(PoolConfig):
     terminate_on_success: bool = True
     max_episode_steps: int = Field(default=50, gt=0)
     noise_correlation: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+    without_effect: ClassVar[tuple[str, ...]] = ("workers",)  # each env has its own generator
 
 
 class GymRobotics(GymEnv):

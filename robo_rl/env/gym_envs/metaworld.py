@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -64,6 +64,8 @@ class MetaWorldConfig(PoolConfig, FixedCameras):
     terminate_on_success: bool = True
     max_episode_steps: int = Field(default=200, gt=0)
     noise_correlation: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+    without_effect: ClassVar[tuple[str, ...]] = ("workers",)  # each env has its own generator
 
 
 class MetaWorld(GymEnv):

@@ -50,6 +50,8 @@ class MujocoCpuConfig(ConfigModel):
 
     threads: int = Field(default=0, ge=0)
 
+    without_effect: ClassVar[tuple[str, ...]] = ("threads",)
+
 
 @dataclass(frozen=True)
 class _Buffers:

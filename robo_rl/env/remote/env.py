@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationError
 
@@ -50,6 +50,9 @@ class RemoteConfig(ConfigModel):
         heartbeat_timeout_s: A worker without a heartbeat for this long during a command is
             replaced.
         start_timeout_s: Time for a worker to import its simulator and make its world.
+
+    ``workers`` counts as a setting with effect: a simulator with one random stream for all its envs
+    has one stream for each worker.
     """
 
     adapter: str
@@ -60,6 +63,10 @@ class RemoteConfig(ConfigModel):
     step_timeout_s: float = Field(default=60.0, gt=0)
     heartbeat_timeout_s: float = Field(default=5.0, ge=1.0)
     start_timeout_s: float = Field(default=900.0, gt=0)
+
+    without_effect: ClassVar[tuple[str, ...]] = (
+        *("socket", "step_timeout_s", "heartbeat_timeout_s", "start_timeout_s"),
+    )
 
 
 class RemoteEnv(PooledEnv[RemotePool]):

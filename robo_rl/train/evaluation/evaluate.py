@@ -169,7 +169,7 @@ def protocol_digest(
 
     Args:
         protocol: Seeds and episodes.
-        env: Settings of task and env.
+        env: Settings of task and env, see ``effective_settings``.
         exec_horizon: Number of executed actions per chunk.
         world: Parts of the world, see ``world_digest``; without them the hash does not cover it.
     """

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.config.compose import compose
-from robo_rl.config.differences import UNSET, Difference, differences
+from robo_rl.config.differences import (
+    UNSET,
+    Difference,
+    differences,
+    paths_without_effect,
+)
 from robo_rl.config.interpolation import KeyPath
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.experiment import Experiment
@@ -54,7 +59,8 @@ def changed_settings(
 def stage_changes(config: Path, experiment: Experiment, index: int) -> str | None:
     """Return the changed settings on which a stage of a recorded run depends.
 
-    Those of ``eval`` count if no other has changed, because they alone ask for a new evaluation.
+    Settings without effect do not count. Those of ``eval`` count if no other has changed, because
+    they alone ask for a new evaluation.
 
     Args:
         config: The run's ``config.yaml``.
@@ -64,13 +70,13 @@ def stage_changes(config: Path, experiment: Experiment, index: int) -> str | Non
     labels = list(experiment.stages)
     upto = labels[: index + 1]
     fields = fields_read(experiment, index) | {"device", "waive"}
-    settings = experiment.model_dump(mode="json")
+    settings, idle = experiment.model_dump(mode="json"), {*paths_without_effect(experiment)}
     before = set(upto) | set(_labels(config)[: index + 1])
 
     def counts(path: KeyPath) -> bool:
         if path[0] == "stages":
-            return len(path) == 1 or path[1] in before
-        return path[0] in fields
+            return path not in idle and (len(path) == 1 or path[1] in before)
+        return path not in idle and path[0] in fields
 
     heeded = [label for label in upto if not experiment.stages[label].cls.stops]
     trained = changed_settings(

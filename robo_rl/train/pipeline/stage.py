@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from robo_rl.config.differences import effective_settings
 from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import DataError, GateError
 from robo_rl.policy.base import DenoisingPolicy
@@ -229,8 +230,8 @@ class Context:
         device = who.device if isinstance(who, DenoisingPolicy) else HOST
         if not isinstance(who, ActingPolicy | DenoisingPolicy):
             who = ActingPolicy(who, cfg.obs_horizon, cfg.exec_horizon)
-        settings, world = self.experiment.world(), world_of(self.experiment)
-        fixed = protocol_digest(protocol, settings, who.exec_horizon, world)
+        settings = effective_settings(self.experiment).world()
+        fixed = protocol_digest(protocol, settings, who.exec_horizon, world_of(self.experiment))
         known = None
         if self.caches_evaluations and isinstance(who, DenoisingPolicy):
             folders = [self.directory, *(place for place, _ in reversed(self.earlier))]

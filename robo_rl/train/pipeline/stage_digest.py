@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from robo_rl.config.differences import effective_settings
 from robo_rl.config.models import digest
 from robo_rl.train.pipeline.experiment import HOST, Experiment
 from robo_rl.train.pipeline.world_digest import World, nest_worlds, world_of
@@ -33,12 +34,14 @@ def stage_digest(experiment: Experiment, index: int, device: str = "") -> str:
     """Return the hash of all settings on which a stage's result depends, up to this stage.
 
     Equal digests mean equal results in one world (``world_digest``), also of two experiments, for
-    the same number of shards (``online.shards``). Names, the number of processes and waivers do not
-    count. Waivers of stages without ``stops`` do, because they change the result. The device type
-    counts unless it is the CPU; ``device`` replaces the type of the experiment.
+    the same number of shards (``online.shards``). Names, the number of processes, waivers and
+    settings without effect (``effective_settings``) do not count. Waivers of stages without
+    ``stops`` do, because they change the result. The device type counts unless it is the CPU;
+    ``device`` replaces the type of the experiment.
     """
-    body = experiment.model_dump(mode="json", include=fields_read(experiment, index))
-    stages = list(experiment.model_dump(mode="json")["stages"].items())
+    counted = effective_settings(experiment)
+    body = counted.model_dump(mode="json", include=fields_read(experiment, index))
+    stages = list(counted.model_dump(mode="json", include={"stages"})["stages"].items())
     labels = list(experiment.stages)[: index + 1]
     waived = [
         label

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from robo_rl.api.robot import Robot
 from robo_rl.config.component import Component
+from robo_rl.config.differences import effective_settings
 from robo_rl.config.fingerprint import (
     WORLDS,
     Fingerprint,
@@ -170,7 +171,7 @@ def _fingerprint(component: Component[Any]) -> Fingerprint:
 
 
 def _settings(component: Component[Any]) -> dict[str, Any]:
-    cfg = component.cfg
+    cfg = effective_settings(component.cfg)
     return {"name": component.name, **({} if cfg is None else cfg.model_dump(mode="json"))}
 
 

@@ -45,6 +45,7 @@ class LoopConfig(TaskSampling):
     """
 
     omitted: ClassVar[tuple[str, ...]] = ("process_reward",)
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoint_every",)
 
     num_envs: NumEnvs = 256
     """Envs that are stepped at once; ``auto`` is as many as fit the device."""

@@ -64,6 +64,7 @@ class CloneBehaviour(Stage):
         """
 
         omitted: ClassVar = ("pretrained", "pretrained_statistics")
+        without_effect: ClassVar[tuple[str, ...]] = ("checkpoint_every",)
 
         pretrained: str = ""
         """Policy of another run, or LeRobot folder of a SmolVLA, π0 or π0.5, whose weights are the

@@ -62,6 +62,8 @@ class TrainSuccessClassifier(Stage):
         min_rate: float = Field(default=0.5, ge=0.0, lt=1.0)
         checkpoint_every: int = Field(default=1000, ge=1)
 
+        without_effect: ClassVar[tuple[str, ...]] = ("checkpoint_every",)
+
     needs: ClassVar = ("dataset",)
     makes: ClassVar = ("success",)
     reads: ClassVar = ("seed",)

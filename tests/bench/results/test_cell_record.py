@@ -69,6 +69,16 @@ def test_other_values_and_options_that_are_gone_do(cell: Cell):
     assert not kept("near", "default", 0, config=gone).matches_cell(cell)
 
 
+def test_settings_without_effect_do_not(cell: Cell):
+    then = cell.settings
+    then["stages"]["online"]["checkpoint_every"] = 77
+    then["env"]["backend"]["threads"] = 1
+    then["launch"]["processes"] = 2
+    assert kept("near", "default", 0, config=then).matches_cell(cell)
+    then["stages"]["online"]["num_envs"] = 77
+    assert not kept("near", "default", 0, config=then).matches_cell(cell)
+
+
 def test_a_curve_of_another_stage_does_too(cell: Cell):
     assert cell.stage == "online"
     same, unknown, other = (

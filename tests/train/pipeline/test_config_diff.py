@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from small_runs import EXPERIMENT
+import pytest
+from small_runs import EXPERIMENT, STAGES
 
-from robo_rl.config.models import to_yaml, validate
+from robo_rl.config.models import ConfigTree, to_yaml, validate
+from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.config_diff import changed_settings, stage_changes
 from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.run import run_experiment
 
 
 def written(tmp_path: Path, **settings: Any) -> Path:
@@ -65,3 +68,36 @@ def test_only_what_a_stage_depends_on_is_a_reason(tmp_path: Path):
     path = written(tmp_path, **then.model_dump(mode="json"))
     other = validate({**EXPERIMENT, "eval": protocol}, Experiment)
     assert str(stage_changes(path, other, labels.index("bc"))).startswith("eval.episodes: ")
+
+
+def test_settings_without_effect_are_no_reason(tmp_path: Path):
+    then = validate(EXPERIMENT, Experiment)
+    path = written(tmp_path, **then.model_dump(mode="json"))
+    bc = {**EXPERIMENT["stages"]["bc"], "checkpoint_every": 7}
+    env = {"backend": {"name": "mujoco_cpu", "threads": 1}}
+    tree = {**EXPERIMENT, "env": env, "stages": {**EXPERIMENT["stages"], "bc": bc}}
+    assert stage_changes(path, validate(tree, Experiment), 1) is None
+    tree["stages"]["bc"]["batch"] = 65
+    assert stage_changes(path, validate(tree, Experiment), 1) == "stages.bc.batch: 64 → 65"
+
+
+def test_a_run_goes_on_under_other_settings_without_effect(tmp_path: Path):
+    """And its numbers have the hash of one protocol."""
+    waive = dict.fromkeys(("collect", "bc"), "too short to pass")
+
+    def run(name: str, threads: int, **bc: int) -> list[dict[str, Any]]:
+        env = {"backend": {"name": "mujoco_cpu", "threads": threads}}
+        stages = {"collect": STAGES["collect"], "bc": {"steps": 2, "batch": 8, **bc}}
+        tree = {**EXPERIMENT, "name": name, "env": env, "stages": stages, "waive": waive}
+        return run_experiment(ConfigTree(tree, {}), [], tmp_path)["stages"]
+
+    first, other = run("a", 1, checkpoint_every=1), run("b", 2)
+    weights = tmp_path / "a" / "01-bc" / "policy"
+    files = {path: path.stat().st_mtime_ns for path in weights.iterdir()}
+    assert run("a", 2)[1]["numbers"] == first[1]["numbers"]
+    assert {path: path.stat().st_mtime_ns for path in weights.iterdir()} == files
+    hashes = {each[1]["numbers"]["success"]["protocol"] for each in (first, other)}
+    assert len(hashes) == 1
+    with pytest.raises(ConfigError, match=r"of another configuration.*bc\.batch: 8 → 9;") as caught:
+        run("a", 1, batch=9)
+    assert "threads" not in str(caught.value)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey
+from robo_rl.config.differences import effective_settings
 from robo_rl.train.pipeline.world_digest import OTHER, World, describe_changes
 
 _SETTINGS = ("task settings", "env settings")
@@ -41,7 +42,8 @@ def world_mismatches(
 
 def _place(cell: Cell) -> tuple[str, str]:
     """Return the task of a cell, and its settings of task and env."""
-    chosen = cell.experiment.model_dump(mode="json", include={"task", "env"})
+    counted = effective_settings(cell.experiment)
+    chosen = counted.model_dump(mode="json", include={"task", "env"})
     return cell.key.task, json.dumps(chosen, sort_keys=True)
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from small_runs import EXPERIMENT
 from small_suites import kept
 
 from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.origin.world_mismatch import world_mismatches
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey
+from robo_rl.config.models import validate
+from robo_rl.train.pipeline.experiment import Experiment
 
 WORLD = {"robot": "a", "scene": "b", "task settings": "c", "env settings": "d"}
 
 
-class Experiment:
+class Settings:
     """An experiment as far as a comparison of worlds looks at it."""
 
     def __init__(self, **task: Any) -> None:
@@ -35,7 +38,7 @@ def records(*worlds: dict[str, str]) -> dict[CellKey, CellRecord]:
 def mismatches(*worlds: dict[str, str], **by_seed: str) -> dict[CellKey, str]:
     """Of cells of seeds 0, 1, …, whose settings of the task are in ``by_seed``, as ``s1='x'``."""
     found = records(*worlds)
-    settings = {key: Experiment(size=by_seed.get(f"s{key.seed}")) for key in found}
+    settings = {key: Settings(size=by_seed.get(f"s{key.seed}")) for key in found}
     cells = {key: Cell(key, cast(Any, settings[key]), "0123", {}) for key in found}
     return world_mismatches(cells, found)
 
@@ -61,6 +64,14 @@ def test_a_new_option_with_a_default_is_no_other_world_and_hides_none():
     assert mismatches({**WORLD, "other dim: env settings": "c"}, newer) == {}
     found = mismatches(WORLD, {**newer, "scene": "z"})
     assert found == {CellKey("near", "default", 0): "scene: b → z"}
+
+
+def test_settings_without_effect_are_those_of_one_world():
+    found = records(WORLD, {**WORLD, "scene": "z"})
+    envs = [{"backend": {"name": "mujoco_cpu", "threads": n}} for n in (1, 2)]
+    experiments = [validate({**EXPERIMENT, "env": env}, Experiment) for env in envs]
+    cells = {key: Cell(key, experiments[key.seed], "0123", {}) for key in found}
+    assert world_mismatches(cells, found) == {CellKey("near", "default", 0): "scene: b → z"}
 
 
 def test_old_cells_whose_world_was_not_recorded_are_compared_as_before():
