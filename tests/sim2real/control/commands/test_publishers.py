@@ -141,7 +141,8 @@ def test_a_stop_takes_a_hand_that_is_told_velocities_no_further():
         beside = POS - 0.05 * (high - low)
         at = beside[:6].copy()
         for tick in range(60):
-            asked = SafetyInput(None, np.append(at, beside[6]), *[DT_S * tick] * 3)
+            now_s = DT_S * tick
+            asked = SafetyInput(None, np.append(at, beside[6]), now_s, now_s, now_s)
             asked = asked._replace(estop=True, is_standing=True)
             safety.step(asked, DT_S * tick)
             said = hand.to_reading(safety.limiter.motion)

@@ -174,7 +174,9 @@ def test_recordings_of_different_control_rates_are_refused(tmp_path, words, caps
     read = latency._read
 
     def with_rate(bag: Path, cfg: latency.LatencyFitConfig):
-        want, made = read(bag, cfg)
+        found = read(bag, cfg)
+        assert found is not None
+        want, made = found
         rate_hz = 10.0 if bag.name == "slow" else 20.0
         act = want.contract.act.model_copy(update={"rate_hz": rate_hz})
         return want._replace(contract=want.contract.model_copy(update={"act": act})), made
