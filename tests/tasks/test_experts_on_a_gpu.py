@@ -39,8 +39,9 @@ def test_an_expert_demonstrates_with_physics_on_a_gpu(
     stage: Any = CollectDemonstrations(cfg)
     monkeypatch.setattr(stage, "_tell_memory", lambda *_: None)
     with PretendedGpu():
-        env = import_module("_device_physics").sim_env(GPU, 2, {"name": task, "actions": actions})
-        env.max_episode_steps = STEPS
+        given = {"name": task, "actions": actions, "episode_s": STEPS / 20}
+        env = import_module("_device_physics").sim_env(GPU, 2, given)
+        assert env.max_episode_steps == STEPS
         near = on_device(env, CPU)
         episodes = stage._wave(near, find_demonstrator(near), 0, 0)
         env.close()
