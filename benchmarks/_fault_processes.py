@@ -37,6 +37,7 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import to_yaml
 from robo_rl_sim2real.control.commands.braking import Limits
 from robo_rl_sim2real.control.commands.contract import command_spec
+from robo_rl_sim2real.core.clock import boot_s
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import SENSOR, Qos
@@ -108,7 +109,9 @@ def _fair(
         finally:
             robot.close()
         last_s = robot.sent[-1][0]
-        if not standstills.between(fault_s - AROUND_S, last_s + AROUND_S):
+        ahead_s = boot_s() - time.monotonic()  # the clock of stalls, of a suspended computer
+        begin_s, end_s = (ahead_s + at for at in (fault_s - AROUND_S, last_s + AROUND_S))
+        if not standstills.between(begin_s, end_s):
             return tally + void
         void += tally.voided()
     raise SystemExit(f"the machine stood still in {VOID} trials in a row")

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from robo_rl_sim2real.core.clock import boot_s
+
 PERIOD_S = 0.002
 LEAST_S = 0.005
 """Shortest stall: a quarter of the shortest control period in these benchmarks."""
@@ -27,7 +29,7 @@ PRIORITY = 90
 
 
 class Stall(NamedTuple):
-    """Begin and end of a core's stall, on the machine's monotonic clock in s."""
+    """Begin and end of a core's stall, in s on the clock of nodes (``boot_s``)."""
 
     began_s: float
     ended_s: float
@@ -55,7 +57,7 @@ class StallMonitor:
 
     def between(self, began_s: float, ended_s: float) -> list[Stall]:
         """Wait for the end of a time interval; return the stalls that overlap it, in order."""
-        time.sleep(max(ended_s - time.monotonic(), 0.0) + 5.0 * PERIOD_S)  # until it is written
+        time.sleep(max(ended_s - boot_s(), 0.0) + 5.0 * PERIOD_S)  # until it is written
         lines = [line for file in self._files for line in file.read_text().splitlines()]
         gaps = sorted(Stall(*map(float, line.split())) for line in lines)
         return [gap for gap in gaps if gap.ended_s > began_s and gap.began_s < ended_s]
@@ -110,10 +112,10 @@ def main(file: Path, core: int) -> None:
     os.sched_setaffinity(0, {core})
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     with file.open("w", buffering=1) as lines:
-        before_s = time.monotonic()
+        before_s = boot_s()
         while True:
             time.sleep(PERIOD_S)
-            now_s = time.monotonic()
+            now_s = boot_s()
             if now_s - before_s - PERIOD_S > LEAST_S:
                 lines.write(f"{before_s} {now_s}\n")
             before_s = now_s

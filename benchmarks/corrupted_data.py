@@ -114,9 +114,11 @@ def line(kind: str, cells: dict[tuple[str, int], dict[str, Any]]) -> str:
         rates = [cell["success_ungated"] for (which, _), cell in cells.items() if which == arm]
         values = [rate["value"] for rate in rates]
         distinct = {rate["protocol"]: rate["n"] for rate in rates}
-        low, high = rate_interval(values, sum(distinct.values()))
         shown.append(", ".join(f"{100 * value:.0f}" for value in values))
-        shown.append(f"{100 * fmean(values):.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
+        shown.append(f"{100 * fmean(values):.1f} %")
+        if len(values) > 1:
+            low, high = rate_interval(values, sum(distinct.values()))
+            shown[-1] += f" [{100 * low:.1f}, {100 * high:.1f}]"
     return f"| {' | '.join(shown)} |"
 
 

@@ -29,6 +29,8 @@ from _fault_stage import make_bundle
 from _standstill import watched
 from numpy.typing import NDArray
 
+from robo_rl_sim2real.core.clock import boot_s
+
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 START_S = 30.0
 
@@ -42,9 +44,9 @@ def main() -> None:
         policy = deployed(bundle, Path(folder), *words)
         try:
             with watched() as standstills:
-                began_s = time.monotonic()
+                began_s = boot_s()
                 at_s, memory = _watched(policy, args.minutes, args.every)
-                still = standstills.between(began_s, time.monotonic())
+                still = standstills.between(began_s, boot_s())
         finally:
             policy.send_signal(signal.SIGINT)
             _, said = policy.communicate(timeout=60.0)

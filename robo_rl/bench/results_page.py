@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -86,7 +87,7 @@ exceeds that of a single run.
 
 
 def write_page(path: Path, runners: Sequence[SuiteRunner]) -> None:
-    """Write the page, and its figures in a folder beside it; remove older figures of the suites.
+    """Write the page, and its figures in a folder beside it; remove those that only it had before.
 
     Args:
         path: The Markdown file.
@@ -99,29 +100,23 @@ def write_page(path: Path, runners: Sequence[SuiteRunner]) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
+        before = path.read_text(errors="replace") if path.is_file() else ""
         files = page(path.name, runners)
         for name, text in files.items():
             file = path.parent / name
             make_directory(file.parent)
             write_file(file, text.encode())
-        for name in obsolete_figures(path.parent, runners, files):
-            (path.parent / name).unlink()
+        for name in obsolete_figures(before, files):
+            (path.parent / name).unlink(missing_ok=True)
     except OSError as error:
         problem = f"cannot be written: {error.strerror or error}"
         raise CheckpointError(problem, where=error.filename) from error
 
 
-def obsolete_figures(
-    folder: Path, runners: Sequence[SuiteRunner], files: Collection[str]
-) -> list[str]:
-    """Return the figures in a page's folder that are of its suites and not among its files."""
-    drawn = [
-        each.relative_to(folder).as_posix()
-        for runner in runners
-        for axis in AXES
-        for each in sorted((folder / FIGURES).glob(f"{runner.plan.name}-*-{axis}.svg"))
-    ]
-    return [name for name in dict.fromkeys(drawn) if name not in files]
+def obsolete_figures(before: str, files: Collection[str]) -> list[str]:
+    """Return the figures of a page's earlier text that are not among its files."""
+    named = re.findall(rf"\]\(({FIGURES}/[\w.-]+\.svg)\)", before)
+    return [name for name in dict.fromkeys(named) if name not in files]
 
 
 def page(name: str, runners: Sequence[SuiteRunner]) -> dict[str, str]:

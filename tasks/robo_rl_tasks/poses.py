@@ -49,8 +49,8 @@ def away_from(point: Tensor, centre: Tensor, distance: float, low: Tensor, high:
     """Return points (B, n) of a box that are ``distance`` or more from centres (B, n).
 
     A point that is nearer moves away along its direction. If it would leave the box, it moves
-    towards the corner that is farthest from the centre. If that corner is nearer too, the point
-    stays, because the box has no better one by that rule.
+    towards the corner that is farthest from the centre. If that corner is nearer too, it moves to
+    the corner.
 
     Args:
         point: Points in the box.
@@ -74,5 +74,5 @@ def away_from(point: Tensor, centre: Tensor, distance: float, low: Tensor, high:
     )
     root = (b**2 - a * (c - distance**2)).clamp(min=0.0).sqrt()
     moved = torch.where(inside, along, point + (root - b) / a * ahead)
-    stays = (apart >= distance) | ((corner - centre).norm(dim=-1, keepdim=True) < distance)
-    return torch.where(stays, point, moved)
+    is_small = (corner - centre).norm(dim=-1, keepdim=True) < distance
+    return torch.where(apart >= distance, point, torch.where(is_small, corner, moved))

@@ -83,7 +83,7 @@ class Reach(TabletopTask[ReachConfig]):
     def reset(self, num: int, generator: torch.Generator) -> Reset:
         """Draw the arm's joints about its start, and the goal in its box, away from the hand.
 
-        A box that is within ``START_MARGIN`` of the hand has no such goal, and episodes may start
+        If the whole box is near the hand, the goal is the farthest corner, and episodes may start
         with success.
         """
         import torch

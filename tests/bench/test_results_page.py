@@ -106,14 +106,17 @@ def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(
 def test_figures_that_the_page_no_longer_has_are_removed_and_others_stay(
     runner: SuiteRunner, here: Path
 ):
-    figures = here / "docs" / "figures"
+    page, figures = here / "docs" / "results.md", here / "docs" / "figures"
     figures.mkdir(parents=True)
-    for name in ("tiny-gone-env_steps.svg", "tiny-by_hand.svg", "other-gone-seconds.svg"):
+    for name in ("tiny-gone-env_steps.svg", "tiny-of_another_page.svg"):
         (figures / name).write_text("<svg/>")
-    write_page(here / "docs" / "results.md", [runner])
+    page.write_text("![x](figures/tiny-gone-env_steps.svg)\n![y](figures/../../kept.svg)\n")
+    (here / "kept.svg").write_text("<svg/>")
+    write_page(page, [runner])
     names = {path.name for path in figures.iterdir()}
     assert "tiny-gone-env_steps.svg" not in names
-    assert {"tiny-by_hand.svg", "other-gone-seconds.svg", "tiny-near-seconds.svg"} <= names
+    assert {"tiny-of_another_page.svg", "tiny-near-seconds.svg"} <= names
+    assert (here / "kept.svg").is_file()
 
 
 def test_of_too_few_seeds_nothing_is_said(runner: SuiteRunner, monkeypatch: pytest.MonkeyPatch):

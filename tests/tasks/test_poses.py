@@ -27,7 +27,7 @@ AWAY = {
     "without a direction": ([0.4, 0.4], [0.4, 0.4], 0.5, [0.4 + 0.5**1.5, 0.4 + 0.5**1.5]),
     # Its direction leaves the box. Towards (1, 1): (0.9 t - 0.1)² + (0.9 t)² = 0.5² at t = 4/9.
     "towards the far corner": ([0.1, 0.1], [0.2, 0.1], 0.5, [0.5, 0.5]),
-    "in a box that is too small": ([0.6, 0.5], [0.5, 0.5], 0.8, [0.6, 0.5]),
+    "in a box that is too small": ([0.6, 0.5], [0.5, 0.5], 0.8, [0.0, 0.0]),
 }
 
 

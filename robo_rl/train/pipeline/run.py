@@ -10,7 +10,7 @@ from typing import Any, cast
 from robo_rl.config.models import ConfigTree, compose, validate
 from robo_rl.core.atomic_files import remove_temporary, write_file
 from robo_rl.core.device import find_device
-from robo_rl.core.errors import ConfigError, GateError
+from robo_rl.core.errors import ConfigError, DataError, GateError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
@@ -93,6 +93,8 @@ def failed_run(
 ) -> dict[str, Any] | None:
     """Return what ``run_experiment`` returns of a run that ended at a gate; None of another.
 
+    Stages of other settings or another world are those of another run.
+
     Args:
         experiment: As for ``run_experiment``.
         overrides: As for ``run_experiment``.
@@ -103,11 +105,23 @@ def failed_run(
     directory, done = out / checked.name, Done()
     for index, label in enumerate(checked.stages):
         place = directory / stage_folder(index, label)
-        if (report := Report.read(place)) is None:
+        if (report := _own_report(place, checked, index)) is None:
             break
         done.append((place, report))
     failed = done and done[-1][1].status not in _PASSED
     return _summary(checked, directory, done) if failed else None
+
+
+def _own_report(place: Path, experiment: Experiment, index: int) -> Report | None:
+    """Return the report of a stage that these settings made in this world, or None."""
+    try:
+        report = Report.read(place)
+    except DataError:
+        return None
+    if report is None or report.digest != stage_digest(experiment, index):
+        return None
+    changed = describe_changes(report.world, stage_world(experiment, index))
+    return None if changed else report
 
 
 def _lead(

@@ -104,18 +104,12 @@ def make_preprocessors(
         cfg: Thresholds.
 
     Raises:
-        ConfigError: A crop or calibration of a topic without images, an item that is no image, a
-            camera that the robot does not have, or one without a calibration to compare.
+        ConfigError: A crop or calibration of a topic without images, an item that is no image, or a
+            camera that the robot does not have.
     """
     for name, source in sources.items():
         if source.msg_type not in IMAGES and (source.crop or source.camera_info or source.camera):
             raise ConfigError(f"observe.{name}: crop, camera_info and camera are for images")
-        if source.camera and not source.camera_info:
-            raise ConfigError(
-                f"observe.{name}.camera: is compared with nothing",
-                expected="camera_info, the topic of its calibration",
-                found="none",
-            )
     guard, found = CameraGuard(cfg), dict[str, CameraPreprocessor]()
     shown = {name: source for name, source in sources.items() if source.msg_type in IMAGES}
     for topic in {source.topic: None for source in shown.values() if source.topic}:

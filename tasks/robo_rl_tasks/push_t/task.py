@@ -112,7 +112,7 @@ class PushT(TabletopTask[PushTConfig]):
     def reset(self, num: int, generator: torch.Generator) -> Reset:
         """Draw the arm's joints about its start, and T and target with an angle between them.
 
-        A T that nearly covers its target enough is moved away from it.
+        A T that nearly covers its target enough is moved away from it, as far as the box allows.
         """
         import torch
 
@@ -152,7 +152,7 @@ class PushT(TabletopTask[PushTConfig]):
         return PushExpert(self, cfg.expert, sizes, num_envs, generator, noise)
 
     def _off_target(self, place: Tensor, yaw: Tensor, target: Tensor) -> Tensor:
-        """Return places (n, 2) at which a T of yaw (n,) does not cover its target (n, 3)."""
+        """Return places (n, 2) at which a T of yaw (n,) covers little of its target (n, 3)."""
         import torch
 
         pose = torch.cat([place, yaw[:, None]], dim=-1)

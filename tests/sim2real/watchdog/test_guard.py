@@ -25,7 +25,6 @@ from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
-from robo_rl_sim2real.watchdog import __main__ as main
 from robo_rl_sim2real.watchdog.guard import Watchdog, WatchdogLostError
 from robo_rl_sim2real.watchdog.job import WatchdogJob
 
@@ -116,7 +115,6 @@ def test_every_command_is_told_before_it_is_sent_and_silence_too(world: World):
 
 def test_the_ages_of_both_processes_include_a_suspension():
     assert inspect.signature(Watchdog).parameters["now_s"].default is boot_clock().now_s
-    assert vars(main)["boot_clock"] is boot_clock
 
 
 def test_without_its_guard_it_does_not_begin(world: World):

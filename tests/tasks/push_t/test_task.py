@@ -101,10 +101,12 @@ def test_starts_are_turned_off_the_target(generator):
     assert turn.max() <= 1.0 + 1e-3
 
 
-@pytest.mark.parametrize("success_overlap", [0.3, 0.5, 0.9])
-def test_no_start_covers_the_target(success_overlap):
-    task = PushT(PushTConfig(success_overlap=success_overlap))
-    drawn = PushT(PushTConfig(success_overlap=0.99))
+@pytest.mark.parametrize(
+    ("success_overlap", "unit_m"), [(0.3, 0.03), (0.5, 0.03), (0.9, 0.03), (0.3, 0.04)]
+)
+def test_no_start_covers_the_target(success_overlap, unit_m):
+    task = PushT(PushTConfig(success_overlap=success_overlap, unit_m=unit_m))
+    drawn = PushT(PushTConfig(success_overlap=0.99, unit_m=unit_m))
     start, first = (t.reset(20000, torch.Generator().manual_seed(0)) for t in (task, drawn))
     assert torch.equal(start.goal["target"], first.goal["target"])
     before, after = (_covered(task, each) for each in (first, start))

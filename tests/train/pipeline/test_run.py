@@ -33,7 +33,7 @@ from robo_rl.train.checkpoint.metrics_log import read_metrics
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.reevaluate import evaluate_path
-from robo_rl.train.pipeline.run import run_experiment
+from robo_rl.train.pipeline.run import failed_run, run_experiment
 from robo_rl.train.pipeline.stage import Report
 from robo_rl.train.stages import video
 from robo_rl.train.stages.data.collect_demonstrations import CollectDemonstrations
@@ -153,6 +153,11 @@ def test_a_failed_gate_stops_until_it_is_waived(tmp_path: Path):
     with pytest.raises(GateError, match=r"01-bc.*'learnt'.*waive\.bc='why'"):
         run(tmp_path, **hopeless, waive={})
     assert not (tmp_path / "tiny" / "02-online").exists()
+    tree = {**EXPERIMENT, **hopeless, "waive": {}}
+    found = failed_run(ConfigTree(tree, {}), [], tmp_path)
+    assert found is not None
+    assert [stage["status"] for stage in found["stages"]] == ["passed", "failed"]
+    assert failed_run(ConfigTree({**tree, "seed": 7}, {}), [], tmp_path) is None
     with pytest.raises(GateError, match="'learnt'"):
         run(tmp_path, **hopeless, waive={"online": "not this one"}, until="bc")
     before = stamps(tmp_path / "tiny" / "01-bc")
@@ -163,6 +168,7 @@ def test_a_failed_gate_stops_until_it_is_waived(tmp_path: Path):
     assert kept.gate is not None
     assert (kept.status, kept.gate.waiver) == ("waived", "to see more")
     assert stamps(tmp_path / "tiny" / "01-bc").keys() == before.keys()
+    assert failed_run(ConfigTree(tree, {}), [], tmp_path) is None
     with pytest.raises(GateError, match="'learnt'"):
         run(tmp_path, **hopeless, waive={}, until="bc")
 

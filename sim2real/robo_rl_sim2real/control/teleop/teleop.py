@@ -74,10 +74,8 @@ class Teleop:
 
         @model_validator(mode="after")
         def _has_effect(self) -> Teleop.Config:
-            if not self.topic and (self.joints or self.deadman or self.deadman_button >= 0):
-                raise ValueError(
-                    "topic: expected that of the device, since a switch or joint is set"
-                )
+            if not self.topic:
+                return self  # an override that turns teleoperation off
             if self.deadman_button >= 0 and self.msg_type is not MsgType.JOY:
                 raise ValueError(f"deadman_button: needs msg_type {MsgType.JOY.value}")
             if self.deadman_button >= 0 and self.deadman:

@@ -270,7 +270,6 @@ def test_settings_that_cannot_work_are_refused(change, says):
         ({"joints": {"joint0": {"source": "a", "offset": 0.1}}}, "offset: needs relative=false"),
         ({"joints": {"joint0": {"source": "a", "axis": 2}}}, "source: is for a leader arm"),
         ({"joints": {"joint0": {"axis": 2, "relative": False}}}, "relative=false: is for a leader"),
-        ({"topic": ""}, "topic: expected that of the device"),
         ({"deadman_button": 1}, "deadman_button: needs msg_type sensor_msgs/msg/Joy"),
         ({"msg_type": MsgType.JOY, "deadman_button": 1}, "is the topic deadman already"),
     ],
@@ -278,6 +277,11 @@ def test_settings_that_cannot_work_are_refused(change, says):
 def test_a_setting_without_effect_is_refused(change, says):
     with pytest.raises(ValueError, match=says):
         Teleop.Config.model_validate({**LEADER, **change})
+
+
+def test_an_empty_topic_turns_it_off_whatever_else_is_set():
+    cfg = Teleop.Config.model_validate({**LEADER, "topic": ""})
+    assert not Teleop(cfg, NAMES, limits()).topics
 
 
 @pytest.mark.parametrize("pad", [False, True])
