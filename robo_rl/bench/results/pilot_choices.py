@@ -65,13 +65,13 @@ class PilotChoices(ConfigModel):
     methods: dict[str, PilotChoice] = Field(default_factory=dict)
 
     @classmethod
-    def read(cls, root: Path, suite: str, *, mends: bool = False) -> PilotChoices:
+    def read(cls, root: Path, suite: str, *, allow_damaged: bool = False) -> PilotChoices:
         """Read the choices of a suite from its results; empty without a file.
 
         Args:
             root: Folder of the results.
             suite: Name of the suite.
-            mends: Whether a damaged file counts as none, because it is written anew.
+            allow_damaged: Whether a damaged file counts as none, because it is written anew.
 
         Raises:
             DataError: The file is damaged.
@@ -82,7 +82,7 @@ class PilotChoices(ConfigModel):
         try:
             return cls._load(path, f"`robo-rl bench {suite} --pilots` writes it")
         except DataError:
-            if mends:
+            if allow_damaged:
                 return cls()
             raise
 

@@ -84,7 +84,7 @@ class SuiteRunner:
         plan = load_plan(name, overrides)
         self.name, self.pilots = plan.name, pilots
         self.select_by: SelectBy = plan.suite.pilots.select_by if plan.suite.pilots else "final"
-        self.choices: PilotChoices = _choices(plan, folders, mends=pilots)
+        self.choices: PilotChoices = _choices(plan, folders, allow_damaged=pilots)
         self.plan: SuitePlan = plan.pilot_plan() if pilots else with_choices(plan, self.choices)
         self.results = Results(folders.results, self.plan.name)
         self.out = folders.out / self.plan.name
@@ -214,7 +214,9 @@ class SuiteRunner:
         found = choose_settings(self.plan, records, self.select_by)
         methods = {**self.choices.methods, **found.methods}
         self.choices = found.model_copy(update={"methods": methods})
-        if methods and self.choices != PilotChoices.read(self.results.root, self.name, mends=True):
+        if methods and self.choices != PilotChoices.read(
+            self.results.root, self.name, allow_damaged=True
+        ):
             self.choices.write(self.results.root, self.name)
 
     def valid_records(self) -> dict[CellKey, CellRecord]:
@@ -249,11 +251,11 @@ def _published(folders: BenchFolders, name: str, plan: SuitePlan) -> dict[CellKe
     return first | second
 
 
-def _choices(plan: SuitePlan, folders: BenchFolders, *, mends: bool) -> PilotChoices:
+def _choices(plan: SuitePlan, folders: BenchFolders, *, allow_damaged: bool) -> PilotChoices:
     """Return the valid choices of a suite: those among its results, else the published ones."""
     for root in (folders.results, folders.published):
         if plan.suite.pilots is not None and root is not None:
-            found = PilotChoices.read(root, plan.name, mends=mends).valid(plan)
+            found = PilotChoices.read(root, plan.name, allow_damaged=allow_damaged).valid(plan)
             if found.methods:
                 return found
     return PilotChoices().valid(plan)
