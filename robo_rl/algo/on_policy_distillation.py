@@ -95,6 +95,7 @@ def _demand_same_chains(teacher: DenoisingPolicy, student: DenoisingPolicy) -> N
     for what, ours, theirs in (
         ("policy family", student.family, teacher.family),
         *((name, getattr(student.cfg, name), getattr(teacher.cfg, name, None)) for name in names),
+        ("noise schedule", *(each.schedule_settings(each.cfg) for each in (student, teacher))),
         ("actions", student.act_spec, teacher.act_spec),
         ("range of actions", _act_range(student), _act_range(teacher)),
     ):

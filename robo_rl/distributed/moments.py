@@ -37,9 +37,9 @@ def merged(
 
     Source: Chan, Golub & LeVeque 1983, eq. 2.1.
     """
-    (world_size, mean, sq_dev), (more, their_mean, their_sq_dev) = one, other
-    gap, total = their_mean - mean, world_size + more
-    between = gap**2 * world_size * more / total
+    (count, mean, sq_dev), (more, their_mean, their_sq_dev) = one, other
+    gap, total = their_mean - mean, count + more
+    between = gap**2 * count * more / total
     return total, mean + gap * more / total, sq_dev + (their_sq_dev + between)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Step, VecEnv, demand_arrays
+from robo_rl.bundle.spec_rules import possible_act
 from robo_rl.core.errors import PluginError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
 
@@ -27,6 +28,10 @@ _ATTRIBUTES: dict[str, type] = {
 }
 
 
+_RATE_ERROR = 1e-3
+"""Largest relative difference of ``rate_hz`` and 1 / ``dt_s``."""
+
+
 def demand_attributes(name: str, env: Any) -> None:
     """Check the attributes of an env, and the names of its observations.
 
@@ -35,7 +40,8 @@ def demand_attributes(name: str, env: Any) -> None:
         env: What was built.
 
     Raises:
-        PluginError: Attributes are missing or of another type; the error lists all of them.
+        PluginError: Attributes are missing or of another type (the error lists all of them), or
+            the actions are impossible.
         SpecError: An observation cannot be a dataset array.
     """
     found = {each: getattr(env, each, None) for each in _ATTRIBUTES}
@@ -47,7 +53,20 @@ def demand_attributes(name: str, env: Any) -> None:
             expected=", ".join(f"{each}: {_ATTRIBUTES[each].__name__}" for each in wrong),
             found=", ".join(f"{found[each]!r:.40}" for each in wrong),
         )
+    if problem := act_problem(env.act_spec, float(env.dt_s)):
+        raise PluginError(f"act_spec is impossible: {problem}", where=f"env '{name}'")
     demand_arrays(env.obs_spec, f"env '{name}'")
+
+
+def act_problem(spec: ActSpec, dt_s: float) -> str:
+    """Return what is impossible in the actions of an env of this period; empty for nothing."""
+    try:
+        possible_act(spec)
+    except ValueError as error:
+        return str(error)
+    if abs(spec.rate_hz * dt_s - 1.0) > _RATE_ERROR:
+        return f"rate_hz: expected {1.0 / dt_s:g}, one action in dt_s, found {spec.rate_hz:g}"
+    return ""
 
 
 def demand_obs(env: VecEnv, obs: Mapping[str, Tensor], where: str) -> None:

@@ -16,7 +16,7 @@ from robo_rl.config.fingerprint import Fingerprint, versions_of
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import missing_extra
 from robo_rl.core.errors import ConfigError
-from robo_rl.language.base import demand_words, padded, text_spec
+from robo_rl.language.base import INSTRUCTION, demand_words, padded, text_spec
 
 FILE = "tokenizer.json"
 WHERE = "env.text_encoder.file"
@@ -54,18 +54,44 @@ class TokenizerFile:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
         self.tokenizer = read_tokenizer(cfg.file)
-        self.spec = text_spec(cfg.max_tokens, self.tokenizer.get_vocab_size())
+        self.spec = text_spec(cfg.max_tokens, num_text_ids(self.tokenizer))
 
     def encode(self, sentences: Sequence[str]) -> NDArray[Any]:
         """Return ids (n, L) int64; -1 is padding.
 
         Raises:
-            ConfigError: A sentence is empty or has more than L ids.
+            ConfigError: A sentence is empty, has more than L ids, or has a token that stands for
+                no text, such as ``<image>``.
         """
         demand_words(sentences)
         texts = [sentence.strip() + self.cfg.suffix for sentence in sentences]
         rows = [list(each.ids) for each in self.tokenizer.encode_batch(texts)]
+        for sentence, row in zip(sentences, rows, strict=True):
+            if (most := max(row, default=0)) > self.spec.high[0]:
+                raise ConfigError(
+                    "an instruction has a token that stands for no text",
+                    where=INSTRUCTION,
+                    expected="words",
+                    found=f"{self.tokenizer.id_to_token(most)} in {sentence!r}",
+                )
         return padded(rows, self.cfg.max_tokens, sentences)
+
+
+def num_text_ids(tokenizer: Any) -> int:
+    """Return a number above all ids of texts.
+
+    Of the special tokens only those count that texts have: at their ends, or for unknown words.
+    The networks of VLAs need no embedding of the others, such as ``<image>`` of PaliGemma.
+
+    Args:
+        tokenizer: A ``tokenizers.Tokenizer``.
+    """
+    added = tokenizer.get_added_tokens_decoder()
+    special = {index for index, token in added.items() if token.special}
+    unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+    ids = {*tokenizer.get_vocab(with_added_tokens=True).values()} - special
+    ids |= {*tokenizer.encode("").ids} | ({unknown} - {None})
+    return 1 + max(ids, default=0)
 
 
 def tokenizer_path(file: Path) -> Path:

@@ -102,17 +102,10 @@ class DenoisingPolicy(nn.Module):
         return seen
 
     @classmethod
-    def check_exploration(cls, cfg: PolicyConfig, exploring: PolicyConfig) -> None:
-        """Check that a policy with another exploring sampler is the same policy in evaluation.
-
-        Args:
-            cfg: The policy's settings.
-            exploring: Those with the other sampler.
-
-        Raises:
-            ConfigError: Its evaluation depends on the sampler.
-        """
-        del cfg, exploring
+    def schedule_settings(cls, cfg: PolicyConfig) -> dict[str, float]:
+        """Return what x[k] of a chain, and evaluation, take from the exploring sampler."""
+        del cfg
+        return {}
 
     def set_progress(self, progress: float) -> None:
         """Set the exploration schedule to this share of training, in [0, 1].

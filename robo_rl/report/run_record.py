@@ -111,16 +111,19 @@ class RunRecord:
     def read(directory: Path) -> RunRecord:
         """Read the existing files of a run directory."""
         info, config = directory / "run.json", directory / "config.yaml"
-        text = config.read_text() if config.is_file() else ""
+        text = _read(config)
         done = sorted(path.parent for path in directory.glob("[0-9][0-9]-*/report.json"))
-        stages = [StageRecord(path, _parse((path / "report.json").read_text())) for path in done]
+        stages = [StageRecord(path, _parse(_read(path / "report.json"))) for path in done]
         names = {path.name for path in done}
         planned = _planned(text)
         to_come = [
             name for number, name in enumerate(planned) if f"{number:02d}-{name}" not in names
         ]
         return RunRecord(
-            _parse(info.read_text()) if info.is_file() else {}, text, tuple(stages), tuple(to_come)
+            _parse(_read(info)),
+            text,
+            tuple(stages),
+            tuple(to_come),
         )
 
     def bundle(self) -> Bundle | BundleError | None:
@@ -142,6 +145,11 @@ def _planned(config: str) -> list[str]:
         return [str(label) for label in tree["stages"]]
     except (yaml.YAMLError, TypeError, KeyError):
         return []
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file, damaged or not; empty without one."""
+    return path.read_text(errors="replace") if path.is_file() else ""
 
 
 def _parse(text: str) -> dict[str, Any]:

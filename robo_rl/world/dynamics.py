@@ -157,14 +157,16 @@ def flatten_obs(rows: Mapping[str, Tensor]) -> Tensor:
     """Concatenate all observations of rows, (N, D), in float32.
 
     Raises:
-        DataError: An observation is an image.
+        DataError: An observation is an image or a text.
     """
     columns = {name: column for name, column in rows.items() if name.startswith(_OBS)}
     for name, column in columns.items():
-        if column.dtype == torch.uint8:
+        if not column.is_floating_point():
+            kind = "a picture" if column.dtype == torch.uint8 else "no physical quantity"
             raise DataError(
-                f"'{name.removeprefix(_OBS)}' is a picture, which this model does not predict",
-                hint="estimators: [fqe]",
+                f"'{name.removeprefix(_OBS)}' is {kind}, and this model does not predict it",
+                found=str(column.dtype),
+                hint="estimators: [fqe]; env.text_encoder=sentence gives a text as numbers",
             )
     return torch.cat([column.flatten(1).float() for column in columns.values()], dim=-1)
 

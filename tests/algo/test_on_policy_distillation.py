@@ -78,6 +78,14 @@ def test_a_teacher_of_other_bins_is_refused():
         Teacher(make_policy("categorical", 3, bins=4), make_policy("categorical", 3, bins=8))
 
 
+@pytest.mark.parametrize(
+    "sampler", [{"name": "ddpm"}, {"name": "ddim", "train_steps": 20, "clip": 3.0}]
+)
+def test_a_teacher_of_another_noise_schedule_is_refused(sampler: dict[str, object]):
+    with pytest.raises(SpecError, match="another noise schedule"):
+        Teacher(make_policy("ddim", 5, sampler=sampler), make_policy("ddim", 5))
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("family", ["flow_sde", "flow_noise"])
 def test_its_mean_is_the_kl_of_the_chains_per_element(family: str):

@@ -54,6 +54,9 @@ def _graphs(monkeypatch: pytest.MonkeyPatch) -> None:
             {"ratio_norm": "guard"},
             marks=pytest.mark.slow,
         ),
+        pytest.param(
+            {"family": "diffusion", "num_steps": 5}, {"ratio": "cfm"}, marks=pytest.mark.slow
+        ),
         ({"encoder": {"name": "conv", **WORLD.EYES["conv"]}}, {"minibatch": 48}),
     ],
 )

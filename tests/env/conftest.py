@@ -50,7 +50,7 @@ class CartTask:
         self.dt_s, self.episode_s = dt_s, dt_s * steps
         items = {name: TensorSpec(shape=(size,)) for name, size in OBS.items()}
         self.obs_spec = ObsSpec(items=items)
-        self.act_spec = ActSpec(shape=(1,), unit="m", low=(-1.0,), high=(1.0,), rate_hz=50)
+        self.act_spec = ActSpec(shape=(1,), unit="m", low=(-1.0,), high=(1.0,), rate_hz=1.0 / dt_s)
 
     def scene(self):
         return mujoco.MjSpec.from_string(SCENE)

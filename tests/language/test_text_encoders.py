@@ -38,6 +38,19 @@ def test_ids_are_those_of_the_tokenizer_with_its_suffix(folder):
         assert row.tolist() == ids + [-1] * (6 - len(ids))
 
 
+def test_a_special_token_that_no_text_has_needs_no_embedding(folder):
+    """PaliGemma's tokenizer has ``<image>`` behind the last id of its embeddings."""
+    plain = TokenizerFile(TokenizerFile.Config(file=folder, max_tokens=6)).spec
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_special_tokens(["<image>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = TokenizerFile(TokenizerFile.Config(file=folder, max_tokens=6))
+    assert encoder.spec == plain
+    assert encoder.encode(SENTENCES).max() <= max(plain.high)
+    with pytest.raises(ConfigError, match=r"stands for no text.*found <image> in"):
+        encoder.encode(["lift the <image>"])
+
+
 def test_the_world_of_an_encoder_is_its_files(folder):
     """A run that resumes, and a cached evaluation, would else read other ids."""
     tokenizer = TokenizerFile.fingerprint(TokenizerFile.Config(file=folder))

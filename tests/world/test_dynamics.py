@@ -191,6 +191,9 @@ def test_pictures_and_chunks_that_were_never_executed_whole_are_refused():
     picture = torch.zeros(20, 1, 3, 4, 4, dtype=torch.uint8)
     with pytest.raises(DataError, match="'front' is a picture"):
         DynamicsEnsemble(DynamicsEnsemble.Config(), {**rows, "obs.front": picture}, E, 4)
+    words = {"obs.instruction": torch.zeros(20, 1, 8, dtype=torch.int64)}
+    with pytest.raises(DataError, match=r"'instruction' is no physical quantity.*=sentence"):
+        DynamicsEnsemble(DynamicsEnsemble.Config(), rows | words, E, 4)
 
 
 def test_observations_come_back_by_name():

@@ -37,9 +37,17 @@ class AdvantageConfig(GaeConfig):
             )
         if self.critic_reads == "embedding" and self.critic.sees:
             raise ValueError("critic.sees: a critic of the policy's embedding reads that alone")
-        if self.critic_lambda is not None and (self.group_size > 1 or self.advantage != "gae"):
-            raise ValueError("critic_lambda: only advantage 'gae' has a critic")
+        if not self.has_critic:
+            if self.critic_lambda is not None:
+                raise ValueError("critic_lambda: only advantage 'gae' has a critic")
+            if self.critic_reads != "state":
+                raise ValueError("critic_reads: only advantage 'gae' has a critic")
         return self
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether the estimator learns values; groups and plain returns need none."""
+        return self.group_size == 1 and self.advantage == "gae"
 
 
 def make_advantage_estimator(

@@ -30,9 +30,9 @@ class NftActorConfig(NftObjectiveConfig, PrecisionConfig, OptimizerConfig, Adapt
     """Optimiser settings of the learner; ``NftObjectiveConfig`` holds those of the loss.
 
     ``target_shift`` is the target root mean square change of predicted actions per update, in
-    normalised units, from the learner at the start of the update. A step that exceeds twice the
-    target is rolled back and ends the update. The learning rate is adapted towards the target. The
-    value 0 disables both.
+    normalised units, from the learner at the start of the update; for diffusion, of √ᾱ times the
+    actions. A step that exceeds twice the target is rolled back and ends the update. The learning
+    rate is adapted towards the target. The value 0 disables both.
     """
 
     weight_decay: float = Field(default=0.0, ge=0.0)

@@ -97,15 +97,19 @@ class SupervisedAlgorithm(OfflineAlgorithm):
         return self.trainer.ema.module.eval()
 
 
-def check_eval_is_deterministic(policy: DenoisingPolicy.Config) -> None:
+def check_eval_is_deterministic(policy: DenoisingPolicy.Config, why: str) -> None:
     """Check that the evaluation is a deterministic map from noise to chunks.
+
+    Args:
+        policy: Settings of the policy.
+        why: What the algorithm does with the map.
 
     Raises:
         ConfigError: The evaluation draws noise between its denoising steps.
     """
     if not policy.eval_is_deterministic:
         raise ConfigError(
-            "its noise is to be chosen, and its evaluation draws some on the way as well",
+            f"{why}, and the policy's evaluation draws noise on the way as well",
             where="policy.eval_eta",
             expected=0,
             found=getattr(policy, "eval_eta", None),

@@ -73,7 +73,7 @@ class Dsrl(ActionSearch):
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
         """Refuse a policy with stochastic evaluation, or whose noise decides nothing."""
-        check_eval_is_deterministic(policy.cfg)
+        check_eval_is_deterministic(policy.cfg, "dsrl chooses the noise of a chunk")
         if not policy.maps_noise:
             raise ConfigError(
                 "algorithm 'dsrl' chooses a policy's noise, which decides nothing here",

@@ -39,7 +39,7 @@ class Fql(OneStepActor):
     @classmethod
     def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
         """Refuse a policy with stochastic evaluation."""
-        check_eval_is_deterministic(policy.cfg)
+        check_eval_is_deterministic(policy.cfg, "fql distils a map from noise to chunks")
 
     def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
         """The given policy's chunks (B, H, A) for the same noise."""

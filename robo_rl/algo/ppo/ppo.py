@@ -83,7 +83,10 @@ class Ppo(OnPolicy):
             return super().update(rollout)
         joined = self.reuse.join(rollout, self.actor.policy)
         ratios = joined.policy_log_ratio
-        share = 1.0 if ratios is None else effective_share(joined.rows(ratios))
+        share = 1.0
+        if ratios is not None:
+            limit = self.cfg.log_ratio_max
+            share = effective_share(joined.rows(ratios).clamp(-limit, limit))
         return super().update(joined) | {"effective_share": share}
 
     def rollback(self, state: Mapping[str, Any]) -> None:

@@ -21,8 +21,8 @@ _FOLLOWERS = {"body_mass": "body_inertia", "actuator_gainprm": "actuator_biasprm
 class Randomizer:
     """Draws the fields of the configured terms.
 
-    The inertia of a body scales with a drawn mass. The bias of a position actuator follows a drawn
-    gain, so that another stiffness keeps the target where it is.
+    The inertia of a body scales with a drawn mass. A drawn quaternion is normalised. The bias of a
+    position actuator follows a drawn gain, so that another stiffness keeps the target where it is.
 
     Args:
         terms: Terms in order; later terms act on the results of earlier ones.
@@ -62,6 +62,8 @@ def _apply(fields: Mapping[str, Tensor], target: Target, generator: torch.Genera
     old = fields[term.field][:, rows]
     draw = _draw(term, old, generator)
     new = {"scale": old * draw, "add": old + draw, "abs": draw}[term.mode].to(old.dtype)
+    if term.field.endswith("quat"):
+        new = torch.nn.functional.normalize(new, dim=-1)
     fields[term.field][:, rows] = new
     if term.field == "body_mass":
         # Same shape at another density: inertia grows with the mass.

@@ -28,6 +28,7 @@ _LIMITS = {
     "jnt_range": "jnt_limited",
 }
 """Field of a pair of limits → the flag of the elements that have limits."""
+_FREE_JOINT = 0
 
 
 def demand_valid(model: Any, targets: Sequence[Target]) -> None:
@@ -47,6 +48,7 @@ def demand_valid(model: Any, targets: Sequence[Target]) -> None:
     for target in targets:
         term, rows = target.term, target.rows
         _demand_limits(model, target)
+        _demand_fixed_pose(model, target)
         old = bounds[term.field][:, rows]
         _demand_change(term, old)
         new = _reached(term, old)
@@ -98,8 +100,27 @@ def _demand_limits(model: Any, target: Target) -> None:
         )
 
 
+def _demand_fixed_pose(model: Any, target: Target) -> None:
+    """Check that a drawn pose of a body is not that of its free joint or of its goal."""
+    term, row = target.term, target.rows[0]
+    if term.field not in ("body_pos", "body_quat"):
+        return
+    free = model.body_jntnum[row] and model.jnt_type[model.body_jntadr[row]] == _FREE_JOINT
+    if free or model.body_mocapid[row] >= 0:
+        raise ConfigError(
+            f"'{term.field}' of '{term.name}' has no effect, because the body moves freely",
+            where="randomize",
+            expected="a body that is fixed to its parent, or moves by hinges and slides",
+            found="a free joint" if free else "a mocap body",
+            hint="draw its start in the reset of the task",
+        )
+
+
 def _demand_change(term: RandomizeTerm, old: Any) -> None:
-    """Check that a term changes something: a multiple of 0 is 0."""
+    """Check that a term changes something: a multiple of 0 is 0, one of a rotation the same."""
+    if term.field.endswith("quat") and term.mode == "scale":
+        said = f"'{term.field}' of '{term.name}' is a unit quaternion, which cannot be scaled"
+        raise ConfigError(said, where="randomize", hint="take mode: add, with a small range")
     if old.any():
         return
     if term.field == "body_mass":

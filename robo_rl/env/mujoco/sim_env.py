@@ -33,7 +33,7 @@ from robo_rl.env.mujoco.episode_clock import EpisodeClock
 from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.mujoco.open_loop import control_steps
 from robo_rl.env.mujoco.randomization_terms import RandomizeTerm
-from robo_rl.env.mujoco.start_ctrl import start_ctrl
+from robo_rl.env.mujoco.start_ctrl import start_ctrl, takes_ctrl
 from robo_rl.env.mujoco.step_evaluator import StepEvaluator
 from robo_rl.env.mujoco.step_health import StepHealth, demand_finite_start
 from robo_rl.env.mujoco.task_check.check import check_on_backend
@@ -169,7 +169,8 @@ class SimEnv:
         ids = torch.arange(self.num_envs, device=self.device)
         now, saved = self.view.rows(ids), self._restorable().snapshot()
         mocap = mocap_poses(self._model, self._goal, self.num_envs, saved["fields"])
-        self._backend.write(ids, qpos.to(now.qpos), now.qvel, None, **mocap)
+        ctrl = {"ctrl": now.ctrl} if takes_ctrl(self._backend) else {}
+        self._backend.write(ids, qpos.to(now.qpos), now.qvel, None, **mocap, **ctrl)
         moved = self.view.rows(ids)
         self._restorable().restore(saved)
         return replace(moved, ctrl=now.ctrl, time_s=now.time_s)

@@ -30,10 +30,15 @@ def demand_start_ctrl(task: Task, backend: Backend) -> None:
     Raises:
         PluginError: The task has delta actions, and the backend's ``write`` takes no control.
     """
-    if any(task.act_spec.is_delta) and "ctrl" not in signature(backend.write).parameters:
+    if any(task.act_spec.is_delta) and not takes_ctrl(backend):
         raise PluginError(
             "the task has delta actions, and this backend does not take the control before them",
             where=f"backend {type(backend).__name__}",
             expected="write(ids, qpos, qvel, fields, mocap, ctrl)",
             hint="name another backend, or take absolute actions",
         )
+
+
+def takes_ctrl(backend: Backend) -> bool:
+    """Return whether the backend's ``write`` takes the control of the written worlds."""
+    return "ctrl" in signature(backend.write).parameters

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from robo_rl.api.env import Step, demand_arrays
 from robo_rl.config.fingerprint import Fingerprint
@@ -44,7 +44,8 @@ class RemoteConfig(ConfigModel):
         kwargs: Arguments of the adapter, for example ``{task: Lift}``.
         python: Interpreter that has the simulator. Empty selects the interpreter that ``robo-rl
             env create`` made for the adapter, or the current one for an adapter that needs none.
-        socket: Socket of a running ``robo-rl serve-env``, instead of a new server.
+        socket: Socket of a running ``robo-rl serve-env``, instead of a new server; its interpreter
+            is that of the server.
         workers: Number of worker processes, at most the number of envs.
         step_timeout_s: A worker that has not answered for this long is replaced.
         heartbeat_timeout_s: A worker without a heartbeat for this long during a command is
@@ -67,6 +68,12 @@ class RemoteConfig(ConfigModel):
     without_effect: ClassVar[tuple[str, ...]] = (
         *("socket", "step_timeout_s", "heartbeat_timeout_s", "start_timeout_s"),
     )
+
+    @model_validator(mode="after")
+    def _one_interpreter(self) -> Self:
+        if self.python and self.socket:
+            raise ValueError("python: the server behind socket has its own; leave one of both out")
+        return self
 
 
 class RemoteEnv(PooledEnv[RemotePool]):

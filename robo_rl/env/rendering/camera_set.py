@@ -97,11 +97,14 @@ def check_cameras(model: Any, cameras: Sequence[CameraItem]) -> None:
 
 
 def check_lights(model: Any, jitter: LightJitter) -> None:
-    """Check that randomised lights of a model do not track a target.
+    """Check that a model has the lights to randomise, and that moved ones do not track a target.
 
     Raises:
-        ConfigError: A light does.
+        ConfigError: It has none, or a light does.
     """
+    if jitter != LightJitter() and not model.nlight:
+        hint = "add a light to the MJCF, or leave lights out; the headlight is not randomised"
+        raise ConfigError("the scene has no lights", where="env.lights", hint=hint)
     follows = np.flatnonzero(model.light_mode != mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
     if len(follows) and (jitter.pos_m or jitter.rotation_deg):
         name = model.light(int(follows[0])).name or f"number {follows[0]}"

@@ -23,7 +23,11 @@ from robo_rl.policy.families.matching import MatchingPolicy
 from robo_rl.policy.kernels.base import randn
 from robo_rl.policy.kernels.gaussian import GaussianKernel
 from robo_rl.policy.noise import StdBounds, StdScale, clamp_std, per_element, std_bounds
+from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import NonNegative, Share, start_value
+
+MAX_START_SIGNAL = 0.15
+"""Largest ᾱ of the first step: a chain starts with noise alone, as if ᾱ were 0."""
 
 
 @cache
@@ -49,6 +53,9 @@ class Ddim:
         cfg: See Config.
         num_steps: K ≤ train_steps.
         scale: See ``StdScale``.
+
+    Raises:
+        ConfigError: K exceeds ``train_steps``, or the first of K times has too little noise.
     """
 
     class Config(StdBounds):
@@ -78,8 +85,9 @@ class Ddim:
             )
         self.cfg = cfg
         table = cosine_alpha_bar(cfg.train_steps)
-        # From the noisiest time down to 0, evenly ("leading" spacing), then the action.
+        # Evenly down to 0 ("leading" spacing), then the action.
         ddpm_time = torch.arange(num_steps).flip(0) * (cfg.train_steps // num_steps)
+        _check_start(table, int(ddpm_time[0]), cfg.train_steps, num_steps)
         self.alpha_bar = torch.cat([table[ddpm_time], torch.ones(1, dtype=torch.float64)])
         self.times = 1.0 - (ddpm_time + 1).to(torch.float64) / cfg.train_steps
         eta = torch.full((num_steps,), start_value(cfg.eta), dtype=torch.float64)
@@ -217,18 +225,12 @@ class DiffusionPolicy(MatchingPolicy):
         return self.to_env(obs, chain.act)
 
     @classmethod
-    def check_exploration(cls, cfg: PolicyConfig, exploring: PolicyConfig) -> None:
-        """See ``DenoisingPolicy``: evaluation shares the schedule and the clip of exploration."""
-        was, now = (_schedule(each) for each in (cfg, exploring))
-        for field, value in was.items():
-            if value != now.get(field, value):
-                raise ConfigError(
-                    "the exploring sampler would change the evaluated policy",
-                    where=f"exploration.sampler, {field}",
-                    expected=f"{value:g} as the policy's '{cfg.sampler.name}'",
-                    found=f"{now[field]:g} of '{exploring.sampler.name}'",
-                    hint="set it there if the sampler has it, or clone with the other sampler",
-                )
+    def schedule_settings(cls, cfg: PolicyConfig) -> dict[str, float]:
+        """See ``DenoisingPolicy``: the schedule and the bound of the action."""
+        sampler = cfg.sampler.build(cfg.num_steps)
+        if not isinstance(sampler, Ddim):
+            return {}
+        return {"clip": sampler.cfg.clip, "train_steps": sampler.cfg.train_steps}
 
     @property
     def _ddim(self) -> Ddim:
@@ -260,12 +262,18 @@ class DiffusionPolicy(MatchingPolicy):
 
     def _alpha_bar_at(self, t: Tensor) -> Tensor:
         length = self._ddim.cfg.train_steps
-        return cosine_alpha_bar(length).to(t)[((1.0 - t) * length - 1.0).round().long()]
+        return placed(cosine_alpha_bar(length), t)[((1.0 - t) * length - 1.0).round().long()]
 
 
-def _schedule(cfg: PolicyConfig) -> dict[str, float]:
-    """Return what evaluation takes from the exploring sampler."""
-    sampler = cfg.sampler.build(cfg.num_steps)
-    if not isinstance(sampler, Ddim):
-        return {}
-    return {"clip": sampler.cfg.clip, "train_steps": sampler.cfg.train_steps}
+def _check_start(table: Tensor, first: int, train_steps: int, num_steps: int) -> None:
+    """Check that the first of the chain's times is noisy enough for a start from noise."""
+    if (signal := float(table[first])) > MAX_START_SIGNAL:
+        raise ConfigError(
+            f"{num_steps} denoising steps of a schedule of {train_steps} begin at time {first},"
+            " where x still holds the action",
+            where="policy.num_steps",
+            expected=f"a share ᾱ of at most {MAX_START_SIGNAL} in the variance of x",
+            found=f"{signal:.2f}",
+            hint="4 or more steps that divide train_steps, or sampler ddpm, whose schedule has"
+            " the length of the chain",
+        )

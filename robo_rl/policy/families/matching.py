@@ -32,7 +32,8 @@ class MatchingPolicy(DenoisingPolicy):
 
         An error of the velocity or of ε at a late time is a small error of the action.
         ``loss_weight: action`` weighs the errors of the action equally at all times, and
-        ``prediction`` those of the prediction, as the papers do.
+        ``prediction`` those of the prediction, as the papers do. Diffusion scales the action in x
+        by √ᾱ, and ``action`` then weighs the errors of √ᾱ times the action.
         """
 
         train_times: Literal["grid", "uniform"] = "grid"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, SupportsFloat, cast
 
-from robo_rl.core.atomic_files import append_file, truncate_file
+from robo_rl.core.atomic_files import append_file, make_directory, sync, truncate_file
 from robo_rl.core.errors import CheckpointError, DataError
 
 
@@ -34,8 +34,9 @@ class MetricsLogger:
         self.path = path
         self._step: float = -math.inf
         with _writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             path.touch()
+            sync([path.parent])
         self.truncate_after(math.inf)
 
     def log(self, metrics: Mapping[str, SupportsFloat]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -66,9 +67,11 @@ class EvalCache:
         return next((found for path in self.paths if (found := self._read(path))), None)
 
     def write(self, result: EvalResult) -> None:
-        """Store an evaluation."""
+        """Store an evaluation, unless it lost worlds: a process that died may live next time."""
+        if result.num_lost:
+            return
         path = self.paths[0]
-        body = {name: getattr(result, name).tolist() for name in _TENSORS} | {"lost": result.lost}
+        body: dict[str, Any] = {name: getattr(result, name).tolist() for name in _TENSORS}
         if result.tasks is not None:
             body |= {"tasks": result.tasks.tolist(), "task_names": result.task_names}
         make_directory(path.parent)
@@ -81,7 +84,6 @@ class EvalCache:
                 name: torch.tensor(found[name], dtype=kind) for name, kind in _TENSORS.items()
             }
             tasks = torch.tensor(found["tasks"]) if "tasks" in found else None
-            lost = int(found["lost"])
         except (OSError, ValueError, KeyError, TypeError):
             return None  # a damaged entry only costs a new evaluation
         protocol, measure = self._hash, self._protocol.measure
@@ -89,7 +91,6 @@ class EvalCache:
             **tensors,
             protocol=protocol,
             measure=measure,
-            lost=lost,
             tasks=tasks,
             task_names=tuple(found.get("task_names", ())),
         )

@@ -64,8 +64,9 @@ class EvalResult(NamedTuple):
         lengths: (N,) int64, env steps.
         protocol: Hash of all that defines the evaluation.
         measure: Measure that gates compare.
-        lost: Number of episodes that ended with the loss of their world (see ``ChunkStep``). They
-            count with their state at that time. Episodes of a dead process are run again first.
+        lost: (N,) bool, whether the episode ended with the loss of its world (see ``ChunkStep``);
+            None without any. Such episodes count with their state at that time; comparisons take
+            the worse for the policy under test. Episodes of a dead process are run again first.
         tasks: (N,) int64, the task of each episode; None in an env of one task.
         task_names: Names of the tasks.
     """
@@ -75,7 +76,7 @@ class EvalResult(NamedTuple):
     lengths: Tensor
     protocol: str
     measure: Measure = "success"
-    lost: int = 0
+    lost: Tensor | None = None
     tasks: Tensor | None = None
     task_names: tuple[str, ...] = ()
 
@@ -88,7 +89,13 @@ class EvalResult(NamedTuple):
 
     def _rows(self, mask: Tensor) -> EvalResult:
         columns = self.success[mask], self.returns[mask], self.lengths[mask]
-        return EvalResult(*columns, self.protocol, self.measure)
+        lost = None if self.lost is None else self.lost[mask]
+        return EvalResult(*columns, self.protocol, self.measure, lost)
+
+    @property
+    def num_lost(self) -> int:
+        """Number of episodes that ended with the loss of their world."""
+        return 0 if self.lost is None else int(self.lost.sum())
 
     @property
     def rate(self) -> float:
@@ -131,13 +138,15 @@ class EvalResult(NamedTuple):
 
     def _origin(self) -> dict[str, Any]:
         """Return the protocol, and the number of lost worlds if there are any."""
-        return {"protocol": self.protocol, **({"lost": self.lost} if self.lost else {})}
+        return {"protocol": self.protocol, **({"lost": self.num_lost} if self.num_lost else {})}
 
 
 def compare(
     new: EvalResult, ref: EvalResult, margin: float, confidence: float = 0.95
 ) -> Comparison:
     """Test whether ``new`` is at most ``margin`` worse than ``ref``, on the same start states.
+
+    An episode of ``ref`` whose world was lost counts as a success.
 
     Args:
         new: Evaluation of the policy under test.
@@ -147,7 +156,8 @@ def compare(
         confidence: Of the interval of the difference.
     """
     if new.measure == "success":
-        return paired_noninferiority(new.success.numpy(), ref.success.numpy(), margin, confidence)
+        before = ref.success if ref.lost is None else ref.success | ref.lost
+        return paired_noninferiority(new.success.numpy(), before.numpy(), margin, confidence)
     return paired_change(new.returns.numpy(), ref.returns.numpy(), margin, confidence)
 
 
@@ -227,7 +237,7 @@ def evaluate(
         lengths,
         protocol_hash,
         measure=protocol.measure,
-        lost=int(lost.sum()),
+        lost=lost if bool(lost.any()) else None,
         tasks=task if names else None,
         task_names=names,
     )

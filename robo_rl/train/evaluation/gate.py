@@ -93,7 +93,8 @@ def comparison_gate(
 ) -> Gate:
     """Return a gate that compares a policy with its reference on the same start states.
 
-    Without any success the success rates compare nothing, and the answer is "cannot tell".
+    Without any success the success rates compare nothing, and the answer is "cannot tell". So it is
+    for returns where an episode lost its world, because such an episode has no return.
 
     In an env of several tasks, no task may be shown to be worse. Each is tested on its own at the
     level of the whole, so that more tasks find more losses, false ones among them.
@@ -108,10 +109,15 @@ def comparison_gate(
     """
     if new.measure == "success" and not (new.success.any() or ref.success.any()):
         return Gate(name=name, passed=False, detail=f"{about}{_NO_SUCCESS}", answer="cannot tell")
+    if new.measure == "return" and (lost := new.num_lost + ref.num_lost):
+        detail = f"{about}{lost} episodes lost their world, and have no return to compare"
+        return Gate(name=name, passed=False, detail=detail, answer="cannot tell")
     test = compare(new, ref, margin, confidence_of(looks))
     answer = _ANSWERS[test.verdict]
     words = {"pass": "not worse" if margin else "better", "fail": "worse"}
     detail = f"{about}{words.get(answer, answer)}: {format_comparison(test, new.measure)}"
+    if lost := new.num_lost + ref.num_lost:
+        detail += f"; {lost} episodes lost their world"
     if looks:
         detail += f"; look {looks + 1}, interval of {100 * confidence_of(looks):.4g} %"
     if worse := _worse_tasks(new, ref, margin, looks):

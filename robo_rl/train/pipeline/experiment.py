@@ -75,6 +75,12 @@ Stages = Annotated[
 """Label → stage, in the order in which they run."""
 
 
+def _check_reason(reason: str) -> str:
+    if not reason.strip():
+        raise ValueError("a waiver needs a reason")
+    return reason
+
+
 class Launch(ConfigModel):
     """Number of processes that train together: ``processes``, or one per GPU; 0 is one."""
 
@@ -117,8 +123,8 @@ class Experiment(OmitsDefaults):
     """Evaluation protocol."""
     stages: Stages = Field(min_length=1)
     """Label → stage, in the order in which they run."""
-    waive: dict[str, str] = Field(default_factory=dict)
-    """Label → reason for waiving a failed gate of that stage."""
+    waive: dict[str, Annotated[str, AfterValidator(_check_reason)]] = Field(default_factory=dict)
+    """Label → reason for waiving a failed gate of that stage; not empty."""
     launch: Launch = Launch()
     """Processes that train together."""
 
@@ -198,10 +204,11 @@ class Experiment(OmitsDefaults):
 
     def capacity(self) -> int | None:
         """Return the number of envs that fit the simulator's device; None without a limit."""
-        limit = getattr(self.env.cls, "capacity", None)
+        env = _innermost(self.env)
+        limit = getattr(env.cls, "capacity", None)
         if limit is None or self.task is None:
             return None
-        return limit(self.env.cfg or self.env.cls.Config(), self.task.build())
+        return limit(env.cfg or env.cls.Config(), self.task.build())
 
     def robot_and_task(self) -> dict[str, str]:
         """Return the names of ``robot`` and ``task``, as in contracts."""

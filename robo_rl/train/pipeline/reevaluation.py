@@ -8,6 +8,7 @@ training rest on training episodes or data and are not repeated.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from robo_rl.config.compose import compose
 from robo_rl.core.atomic_files import write_file
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import CheckpointError, RoboRlError
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Reevaluable, Report, Stage
@@ -42,6 +43,24 @@ def write_mark(place: Path, made: StageMark) -> None:
     write_file(place / MARK, made.digest.encode())  # last, because it is compared first
 
 
+def read_digest(place: Path) -> str:
+    """Return the digest under which a stage's folder was made.
+
+    Raises:
+        CheckpointError: The file is damaged.
+    """
+    found = (place / MARK).read_bytes().decode("ascii", "replace")
+    if not re.fullmatch("[0-9a-f]+", found):
+        raise CheckpointError(
+            "is damaged",
+            where=place / MARK,
+            expected="hexadecimal digits",
+            found=repr(found[:80]),
+            hint=f"remove {place} to run the stage again, or put the file back",
+        )
+    return found
+
+
 def read_mark(place: Path) -> StageMark | None:
     """Return the record of ``write_mark``, or that of the run's config; None for neither."""
     try:
@@ -49,9 +68,8 @@ def read_mark(place: Path) -> StageMark | None:
             body: dict[str, Any] = json.loads((place / FILE).read_text())
             return StageMark(body["digest"], EvalProtocol.model_validate(body["eval"]))
         tree = compose(str(place.parent / "config.yaml")).values
-        digest = (place / MARK).read_text()
-        return StageMark(digest, EvalProtocol.model_validate(tree.get("eval") or {}))
-    except (OSError, ValueError, TypeError, KeyError, ValidationError, ConfigError):
+        return StageMark(read_digest(place), EvalProtocol.model_validate(tree.get("eval") or {}))
+    except (OSError, ValueError, TypeError, KeyError, ValidationError, RoboRlError):
         return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from robo_rl.config.models import ConfigTree, compose, validate
-from robo_rl.core.atomic_files import remove_temporary, write_file
+from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
 from robo_rl.core.device import find_device
 from robo_rl.core.errors import ConfigError, DataError, GateError
 from robo_rl.core.suggestions import did_you_mean
@@ -25,6 +25,7 @@ from robo_rl.train.pipeline.reevaluation import (
     MARK,
     StageMark,
     only_eval_changed,
+    read_digest,
     reevaluate_stage,
     write_mark,
 )
@@ -195,7 +196,7 @@ def _begun(experiment: Experiment, index: int, stage: Stage, context: Context) -
     """Run an unfinished stage from its last checkpoint."""
     label, place = list(experiment.stages)[index], context.directory
     made = StageMark(stage_digest(experiment, index), experiment.eval)
-    place.mkdir(exist_ok=True)
+    make_directory(place)
     remove_temporary(place)
     if not (place / MARK).exists():  # a resumed stage keeps the world of its beginning
         write_file(place / WORLD, json.dumps(stage_world(experiment, index), indent=1).encode())
@@ -229,7 +230,7 @@ def _kept(
         report.digest, report.stage, report.world = made.digest, label, world
     if _waive(report, experiment.waive.get(label)) or again:
         report.write(place)
-    if (place / MARK).read_text() != made.digest:
+    if read_digest(place) != made.digest:
         write_mark(place, made)
     return report
 

@@ -20,6 +20,7 @@ from robo_rl.train.pipeline.reevaluation import (
     FILE,
     MARK,
     only_eval_changed,
+    read_digest,
     read_mark,
     write_mark,
 )
@@ -65,7 +66,7 @@ def is_finished(directory: Path, experiment: Experiment, labels: Sequence[str] =
     return all(
         (place / REPORT).exists()
         and (place / MARK).exists()
-        and (place / MARK).read_text() == stage_digest(experiment, index)
+        and read_digest(place) == stage_digest(experiment, index)
         for index, place in enumerate(places)
     )
 
@@ -93,7 +94,7 @@ def _check_stages(directory: Path, experiment: Experiment) -> None:
     for place in places:
         known = place.name in index
         digest = stage_digest(experiment, index[place.name]) if known else None
-        if (place / MARK).read_text() != digest:
+        if read_digest(place) != digest:
             _admit(place, experiment, list(index))
     for place in places:
         world = stage_world(experiment, index[place.name]) if place.name in index else {}
@@ -158,7 +159,7 @@ def _other_device(place: Path, experiment: Experiment) -> str | None:
     folders = [stage_folder(index, label) for index, label in enumerate(experiment.stages)]
     if place.name not in folders:
         return None
-    made, index = (place / MARK).read_text(), folders.index(place.name)
+    made, index = read_digest(place), folders.index(place.name)
     others = {"cpu", "cuda"} - {experiment.place.type}
     return next((x for x in others if stage_digest(experiment, index, x) == made), None)
 

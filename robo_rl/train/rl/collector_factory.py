@@ -28,18 +28,21 @@ NumEnvs = Annotated[int, Field(ge=1)] | Literal["auto"]
 _UNLIMITED, _MOST = 256, 16384
 
 
-def count_envs(context: Context, wanted: NumEnvs, kept: int | None, group_size: int = 1) -> int:
+def count_envs(
+    context: Context, wanted: NumEnvs, kept: int | None, group_size: int = 1, shards: int = 0
+) -> int:
     """Return the number of envs of a run.
 
     ``auto`` is the largest power of two that fits the memory of the simulator's device in every
     process, up to 16,384. It is 256 where memory is not limiting. Either is rounded down to whole
-    groups, equally many in each process, and each process has at least one.
+    groups, equally many in each shard and process, and each has at least one.
 
     Args:
         context: Context of the stage.
         wanted: A number, or ``auto``.
         kept: Number of envs of the checkpoint, which replaces ``auto``; None without a checkpoint.
         group_size: Envs that share a start state, and so a process.
+        shards: Number of shards of the run; 0 is one per process.
 
     Raises:
         DeviceError: Not even one env, or one group of them, fits.
@@ -50,7 +53,7 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None, group_size: 
         return kept
     fit = context.experiment.capacity()
     processes = rank_info().world_size
-    unit = processes * group_size
+    unit = math.lcm(processes, shards or 1) * group_size
     if fit is None:
         return max(1, _UNLIMITED // unit) * unit
     fit = all_reduce_min(fit)
@@ -108,8 +111,9 @@ def make_collector(
     Raises:
         ConfigError: The envs do not make whole groups, or the rollouts of several shards would
             differ in length.
+        DeviceError: Rollouts of whole episodes do not fit the memory.
     """
-    make = _maker(context, policy, algo, num_envs // split.total, by_failures, potential)
+    make = _maker(context, policy, algo, num_envs, split.total, by_failures, potential)
     if split.total == 1 and not sharded:
         return make(make_generator("explore", context.seed, device=policy.device))
     return ShardedCollector(
@@ -123,6 +127,7 @@ def _maker(
     policy: DenoisingPolicy,
     algo: Algorithm,
     num_envs: int,
+    shards: int,
     by_failures: bool,
     potential: Potential | None,
 ) -> Callable[[torch.Generator], Collector]:
@@ -134,10 +139,16 @@ def _maker(
     )
 
     def make(generator: torch.Generator) -> Collector:
-        env = make_chunks(context.experiment.make_env(num_envs, policy.device))
+        env = make_chunks(context.experiment.make_env(num_envs // shards, policy.device))
         ways = {"single_step": algo.single_step, "by_failures": by_failures}
-        if algo.group_size > 1:
-            return GroupCollector(env, generator, group_size=algo.group_size, **ways)
-        return Collector(env, generator, **ways)
+        if algo.group_size == 1:
+            return Collector(env, generator, **ways)
+        made = GroupCollector(env, generator, group_size=algo.group_size, **ways)
+        try:
+            demand_rollout_memory(policy, num_envs * made.max_decisions)
+        except DeviceError:
+            made.close()
+            raise
+        return made
 
     return make

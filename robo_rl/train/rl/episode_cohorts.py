@@ -53,13 +53,17 @@ class Cohorts(Stateful):
         self.device, self.balanced_tasks = torch.device(device), balanced_tasks
         self.block = 0
         self.running = torch.zeros(num_envs, dtype=torch.float64, device=device)
-        self.restart()
+        self.start_block = torch.zeros_like(self.running, dtype=torch.int64)
+        self.ended = torch.zeros(0, 4, dtype=torch.float64)
 
     def restart(self) -> None:
-        """Begin an episode in every env; running episodes are not counted."""
-        self.start_block = torch.full_like(self.running, self.block, dtype=torch.int64)
+        """Begin an episode in every env; running episodes are not counted, nor their cohorts.
+
+        Episodes of whole cohorts go on waiting for a task that has none.
+        """
+        self.ended = self.ended[self.ended[:, 0] < int(self.start_block.min())]
+        self.start_block = torch.full_like(self.start_block, self.block)
         self.running.zero_()
-        self.ended = torch.zeros(0, 4, dtype=torch.float64)
 
     def discard_running(self) -> None:
         """Count only episodes that begin from now on, such as after a rollback of the policy."""

@@ -59,11 +59,15 @@ class GroupCollector(Collector):
         del decisions
         self.start_at(self.env.reset_groups(self.group_size, self._next_seed()))
         self._begin_count()
-        limit = math.ceil(self.env.max_episode_steps / self.env.exec_horizon)
-        rollout, stats = super().collect(policy, limit)
+        rollout, stats = super().collect(policy, self.max_decisions)
         self.cohorts.start_block[:] = self.cohorts.block + 1  # no episode is running
         stats["invalid_decisions"] -= self._idle.pop()["decisions"]
         return rollout, stats
+
+    @property
+    def max_decisions(self) -> int:
+        """Decisions of the longest episode, and so of a rollout."""
+        return math.ceil(self.env.max_episode_steps / self.env.exec_horizon)
 
     def _next_seed(self) -> int:
         self.blocks += 1

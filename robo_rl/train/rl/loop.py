@@ -33,7 +33,7 @@ from robo_rl.train.rl.collector_factory import (
 )
 from robo_rl.train.rl.critic_warm_start import load_offline_critics
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
-from robo_rl.train.rl.exploration.exploration_check import ExplorationCheck
+from robo_rl.train.rl.exploration.exploration_check import DONE, ExplorationCheck
 from robo_rl.train.rl.exploration.exploration_width import describe_exploration
 from robo_rl.train.rl.guard.collapse_guard import CollapseGuard
 from robo_rl.train.rl.guard.final_choice import FinalChoice
@@ -74,6 +74,7 @@ class Loop(Stateful):
         "stopping",
         "num_envs",
         "progress",
+        "exploration_check",
     )
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
@@ -84,9 +85,11 @@ class Loop(Stateful):
         self.series = CheckpointSeries(context.directory / "ckpt", device=policy.device.type)
         state = self.series.load_latest()
         group_size = getattr(cfg.algo.cfg, "group_size", 1)
-        self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"], group_size)
-        reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
-        demand_rollout_memory(policy, self.num_envs * cfg.decisions, reused)
+        kept = state and state["num_envs"]
+        self.num_envs = count_envs(context, cfg.num_envs, kept, group_size, cfg.shards)
+        if group_size == 1:  # the decisions of whole episodes are known with the env
+            reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
+            demand_rollout_memory(policy, self.num_envs * cfg.decisions, reused)
         if policy.cfg.finetune_steps and policy.reference_net is None:
             policy.freeze_reference()
         with seeded_initialization("critic", seed):
@@ -101,7 +104,7 @@ class Loop(Stateful):
         self.final_choice = FinalChoice(cfg.guard.final_episodes, context)
         self.joint_distillation = JointDistillation.of(cfg.student, policy, seed)
         self.periodic_eval = PeriodicEval(cfg.periodic_eval, context)
-        self.exploration_check = ExplorationCheck(context) if state is None else None
+        self.exploration_check = ExplorationCheck(context)
         self.parts = self._split(state and _shards(state))
         self._announce()
         self.collector = make_collector(
@@ -254,8 +257,7 @@ class Loop(Stateful):
         outcomes = self.collector.finish_block()
         self.stopping.update(outcomes, self.collector.env_steps)
         self._guard(outcomes)
-        check = self.exploration_check
-        if check is not None and (warning := check.observe(outcomes)) is not None:
+        if (warning := self.exploration_check.observe(outcomes)) is not None:
             self._print(warning)
         return metrics, outcomes
 
@@ -302,7 +304,7 @@ class Loop(Stateful):
             if self.joint_distillation is None:  # only the main process has the student
                 state = {name: part for name, part in state.items() if name != "joint_distillation"}
             # An older checkpoint has no progress, and resumes at that of the loaded policy.
-            self._load({"progress": self.progress, **state})
+            self._load({"progress": self.progress, "exploration_check": DONE, **state})
             if self.collector.restarted:
                 self.algo.restart_episodes()
         check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])

@@ -89,9 +89,7 @@ class LoopConfig(TaskSampling):
                 f"process_reward: algorithm '{self.algo.name}' also learns from stored rewards;"
                 " set its weight to 0, or take algorithm ppo or nft"
             )
-        found = self.algo.cfg
-        critic = getattr(found, "group_size", 1) == 1 and getattr(found, "advantage", "") == "gae"
-        if self.process_reward.weight and not critic:
+        if self.process_reward.weight and not getattr(self.algo.cfg, "has_critic", False):
             raise ValueError(
                 "process_reward: a potential needs a critic where episodes are cut;"
                 " set algo.advantage to gae and algo.group_size to 1"

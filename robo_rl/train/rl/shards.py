@@ -1,7 +1,8 @@
 """Splits the envs of a run into shards, each with its own random streams.
 
-The result of a run depends on its shards and not on its processes. A process may hold several
-shards. Shapes: T decisions, B envs of a process.
+The result of a run depends on its shards and not on its processes, except for losses that draw
+noise in each process (``nft``, ``ratio: cfm``, ``regularization.bc_reference``). A process may hold
+several shards. Shapes: T decisions, B envs of a process.
 """
 
 from __future__ import annotations

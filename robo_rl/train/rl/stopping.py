@@ -66,7 +66,8 @@ class StoppingRule(Stateful):
         metrics, reached = dict[str, float](), False
         if rank_info().rank == 0:
             found = evaluate()
-            reached = self._suffices(found.rate, found.mean_return)
+            whole = not found.num_lost  # an episode that ends with its world has no return
+            reached = self._suffices(found.rate, found.mean_return if whole else -math.inf)
             metrics = {"stop/success": found.rate, "stop/return": found.mean_return}
         self.enough, self.asks = bool(broadcast_int(int(reached))), False
         self.wait = _PATIENCE
@@ -101,4 +102,5 @@ class StoppingRule(Stateful):
         """Return the number of updates within the budget, at the env steps per update so far."""
         if not self._cfg.env_steps or not env_steps:
             return self._cfg.updates
-        return min(self._cfg.updates, -(-updates * self._cfg.env_steps // env_steps))
+        within = -(-updates * self._cfg.env_steps // env_steps)
+        return max(updates, min(self._cfg.updates, within))

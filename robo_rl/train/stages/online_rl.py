@@ -89,7 +89,7 @@ class OnlineRl(Stage):
     @classmethod
     def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
         """See ``Stage``: rollouts, and what the algorithm keeps."""
-        if cfg.num_envs != "auto":
+        if cfg.num_envs != "auto" and getattr(cfg.algo.cfg, "group_size", 1) == 1:
             reused = getattr(cfg.algo.cfg, "reused_rollouts", 0)
             demand_rollout_memory(policy, cfg.num_envs * cfg.decisions, reused)
         cfg.algo.cls.check_resources(cfg.algo.cfg, policy, folder / ALGO_FILES)
@@ -128,7 +128,7 @@ class OnlineRl(Stage):
             files=record_video(context, run.eval_policy, "rollout.mp4"),
             curves={
                 "success": {"x": "env_steps", "y": "success"},
-                "return": {"x": "env_steps", "y": "rew_per_step"},
+                "return": {"x": "env_steps", "y": "return"},
                 "kl": {"x": "env_steps", "y": "kl"},
                 **head.curves,
             },

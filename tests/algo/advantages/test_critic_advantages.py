@@ -213,3 +213,12 @@ def test_a_decision_that_counts_for_nothing_stands_where_only_others_have_any(mo
     assert not lost.valid.any()
     some = Advantages(block(), torch.ones(3), {})
     assert pad_empty_rank(some) is some
+
+
+@pytest.mark.parametrize("without", [{"group_size": 8}, {"advantage": "monte_carlo"}])
+@pytest.mark.parametrize("setting", [{"critic_lambda": 0.9}, {"critic_reads": "embedding"}])
+def test_a_setting_of_a_critic_that_is_not_there_is_refused(without, setting):
+    assert AdvantageConfig().has_critic
+    assert not AdvantageConfig.model_validate(without).has_critic
+    with pytest.raises(ValidationError, match="has a critic"):
+        AdvantageConfig.model_validate({**without, **setting})

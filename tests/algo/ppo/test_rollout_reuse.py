@@ -134,6 +134,23 @@ def test_equal_weights_use_all_data_and_unequal_ones_less():
     assert effective_share(torch.tensor([0.0, -torch.inf])) == pytest.approx(0.5)
 
 
+def test_the_share_is_that_of_the_weights_in_the_loss(generator):
+    """A bound that leaves no weight but 1 leaves all data, however far the policy moved."""
+    shares = []
+    for bound in (1e-6, 5.0):
+        ppo = make_ppo(torch.Generator().manual_seed(0), log_ratio_max=bound)
+        first = one_decision(ppo.actor.policy, generator, RatioMode.JOINT, seed=1)
+        assert ppo.reuse is not None
+        ppo.reuse.join(first, ppo.actor.policy)
+        with torch.no_grad():
+            for weights in ppo.actor.policy.net.parameters():
+                weights += 0.02
+        later = one_decision(ppo.actor.policy, generator, RatioMode.JOINT, seed=2)
+        shares.append(ppo.update(later)["effective_share"])
+    assert shares[0] == pytest.approx(1.0)
+    assert shares[1] < 0.99
+
+
 def test_the_latest_rollouts_are_joined(generator):
     policy = make_policy("flow_noise", 4).float()
     reuse = RolloutReuse(2, policy)

@@ -170,3 +170,36 @@ def test_limits_of_unlimited_elements_are_refused(field, unlimited, limited):
         with pytest.raises(ConfigError, match=rf"'{field}' of '{unlimited}'.*unlimited"):
             draw(term(field, unlimited, (0.5, 0.9), mode))
     assert field in draw(term(field, limited, (0.5, 0.9)))
+
+
+FREE = """
+<mujoco>
+  <worldbody>
+    <body name="cube"><freejoint/><geom name="box" type="box" size="0.1 0.2 0.3"/></body>
+    <body name="pad" mocap="true"><geom size="0.1"/></body>
+    <body name="table" simple="false"><geom name="top" type="box" size="1 1 0.1"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@pytest.mark.parametrize("field", ["body_pos", "body_quat"])
+@pytest.mark.parametrize(("name", "kind"), [("cube", "a free joint"), ("pad", "a mocap body")])
+def test_a_pose_that_a_reset_sets_is_not_drawn(field, name, kind):
+    scene = mujoco.MjSpec.from_string(FREE)
+    with pytest.raises(ConfigError, match=f"has no effect.*found {kind}"):
+        Randomizer([term(field, name, (-0.1, 0.1), "add")], scene)
+    Randomizer([term(field, "table", (-0.1, 0.1), "add")], scene)
+
+
+@pytest.mark.parametrize("field", ["geom_quat", "body_iquat"])
+def test_a_drawn_rotation_is_one_and_is_not_scaled(field):
+    name, scene = (
+        {"geom_quat": "top", "body_iquat": "table"}[field],
+        mujoco.MjSpec.from_string(FREE),
+    )
+    made = Randomizer([term(field, name, (-0.5, 0.5), "add")], scene)
+    found = made.draw(200, torch.Generator().manual_seed(0))[field].norm(dim=-1)
+    torch.testing.assert_close(found, torch.ones_like(found))
+    with pytest.raises(ConfigError, match="unit quaternion, which cannot be scaled"):
+        Randomizer([term(field, name, (0.9, 1.1))], scene)

@@ -354,8 +354,7 @@ def test_misuse_is_one_typed_error(cart):
 def test_a_period_that_is_no_multiple_of_the_physics_step_is_refused(cart):
     class Odd(cart.task):
         def __init__(self):
-            super().__init__()
-            self.dt_s = 0.013
+            super().__init__(dt_s=0.013)
 
     cfg = cart.env(1).Config(backend=cart.env(1).cfg.backend)
     with pytest.raises(ConfigError, match=r"multiple of 0\.005 s, found 0\.013 s"):

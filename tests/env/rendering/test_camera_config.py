@@ -71,6 +71,13 @@ def test_lights_that_follow_are_dimmed_but_not_moved():
             check_lights(model, moved)
 
 
+def test_lights_that_are_not_there_are_not_randomised():
+    model = mujoco.MjSpec.from_string("<mujoco/>").compile()
+    check_lights(model, LightJitter())
+    with pytest.raises(ConfigError, match="the scene has no lights"):
+        check_lights(model, LightJitter(intensity=(0.5, 1.0)))
+
+
 def test_a_refused_camera_leaves_no_physics_behind(monkeypatch):
     closed = []
     monkeypatch.setattr(MujocoCpu, "close", lambda backend: closed.append(backend._pool))

@@ -43,6 +43,19 @@ def test_ddim_without_noise_is_diffusers_ddim(num_steps):
     assert walk(sampler, out) == pytest.approx(want, abs=1e-5)
 
 
+@pytest.mark.parametrize("num_steps", [1, 2, 3, 51, 60])
+def test_steps_that_begin_amid_the_schedule_are_refused(num_steps):
+    """The first x is noise alone, and a network would take a part of it for the action."""
+    with pytest.raises(ConfigError, match=r"policy\.num_steps: .*begin at time"):
+        Ddim(Ddim.Config(train_steps=100), num_steps)
+
+
+@pytest.mark.parametrize("num_steps", [4, 5, 10, 20, 50, 100])
+def test_the_first_x_has_little_signal(num_steps):
+    assert float(Ddim(Ddim.Config(train_steps=100), num_steps).alpha_bar[0]) < 0.15
+    assert float(Ddpm(Ddpm.Config(), num_steps).alpha_bar[0]) < 0.15
+
+
 def test_ddim_with_all_the_noise_over_all_steps_is_the_ddpm_posterior():
     ddim = Ddim(Ddim.Config(eta=1.0, train_steps=20, std_min=0.0), 20)
     ddpm = Ddpm(Ddpm.Config(std_min=0.0), 20)

@@ -177,15 +177,15 @@ def test_episodes_that_a_process_took_along_are_run_again():
     for found in (once, whole):
         assert torch.equal(found.success, whole.success)
         assert torch.equal(found.lengths, whole.lengths)
-        assert found.lost == 0
+        assert found.num_lost == 0
         assert "lost" not in found.numbers()
-    assert (always.lost, int(always.lengths[2])) == (1, 1)
+    assert (always.num_lost, int(always.lengths[2])) == (1, 1)
     assert always.numbers()["lost"] == 1
 
 
 def test_a_world_that_a_policy_broke_stays_broken_and_is_told_of():
     found = judged(1, died=False)
-    assert (found.lost, int(found.lengths[2]), bool(found.success[2])) == (1, 1, False)
+    assert (found.num_lost, int(found.lengths[2]), bool(found.success[2])) == (1, 1, False)
 
 
 def test_another_seed_gives_other_starts():

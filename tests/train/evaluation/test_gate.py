@@ -244,3 +244,24 @@ def test_an_evaluation_reports_the_success_of_each_task():
     assert numbers["success"]["value"] == 0.5
     assert (numbers["success/a"]["value"], numbers["success/a"]["n"]) == (0.25, 100)
     assert numbers["success/b"]["value"] == 0.75
+
+
+def test_episodes_that_lost_their_world_count_against_the_new_policy():
+    """All of 400 are equal, and of the reference 40 worlds were lost."""
+    new, ref = (result(0, 200, 400, measure) for measure in ("success", "success"))
+    assert comparison_gate("no worse", new, ref, 0.03).answer == "pass"
+    gone = torch.arange(400) >= 360
+    gate = comparison_gate("no worse", new, ref._replace(lost=gone), 0.03)
+    assert gate.answer == "fail"
+    assert "40 episodes lost their world" in gate.detail
+
+
+def test_returns_with_lost_worlds_decide_nothing():
+    """A world that is lost early saves the costs of the rest of its episode."""
+    ref, gone = result(0, 200, 400, "return"), torch.arange(400) < 20
+    new = ref._replace(returns=ref.returns + 50.0)
+    assert comparison_gate("better", new, ref, 0.0).answer == "pass"
+    for one, other in ((new._replace(lost=gone), ref), (new, ref._replace(lost=gone))):
+        gate = comparison_gate("better", one, other, 0.0)
+        assert (gate.answer, gate.passed) == ("cannot tell", False)
+        assert "20 episodes lost their world" in gate.detail

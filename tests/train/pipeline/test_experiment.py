@@ -49,6 +49,7 @@ def test_a_stage_is_called_by_its_label_unless_it_has_a_name():
         ),
         ({"stages": {}}, "stages"),
         ({"stages": {"colect": {}}, "waive": {}}, "did you mean 'collect'"),
+        ({"waive": {"online": " "}}, "waive.online: a waiver needs a reason"),
         ({"waive": {"onlin": "why"}}, "no stage 'onlin'; did you mean 'online'"),
         ({"stages": {"a/b": {"name": "bc"}}, "waive": {}}, "stage 'a/b': expected at most 100"),
         ({"stages": {"..": {"name": "bc"}}, "waive": {}}, r"stage '\.\.': expected"),

@@ -56,3 +56,8 @@ def test_each_process_has_whole_groups(
 def test_not_one_env_that_fits_is_an_error():
     with pytest.raises(DeviceError, match="not one env fits"):
         count_envs(context(0), "auto", None)
+
+
+@pytest.mark.parametrize(("shards", "count"), [(0, 256), (3, 255), (4, 256)])
+def test_each_shard_has_as_many(shards: int, count: int):
+    assert count_envs(context(None), "auto", None, 1, shards) == count

@@ -160,3 +160,18 @@ def test_episodes_wait_for_those_of_a_task_that_is_rarely_drawn(blocks, counted)
     found = cohorts.finish_block()
     assert len(found.success) == 2 * counted
     assert int(found.success.sum()) == counted
+
+
+def test_waiting_episodes_outlive_new_starts_and_those_of_a_cut_cohort_do_not():
+    """A group's rollouts begin anew in all envs, after all episodes have ended."""
+    none, first, both = (torch.tensor(x) for x in ([False] * 2, [True, False], [True] * 2))
+    for cut, counted in ((False, 2), (True, 0)):
+        cohorts, task = Cohorts(2, balanced_tasks=2), torch.zeros(2)
+        cohorts.record_step(torch.ones(2), both, first if cut else both, none, task)
+        cohorts.start_block[:] = torch.where(none if not cut else ~first, 0, 1)
+        assert not len(cohorts.finish_block().success)
+        cohorts.restart()
+        cohorts.record_step(torch.ones(2), both, both, none, task + 1)
+        cohorts.start_block[:] = cohorts.block + 1
+        found = cohorts.finish_block()
+        assert len(found.success) == 2 * counted

@@ -17,10 +17,10 @@ import mujoco
 import torch
 from torch import Tensor
 
-from robo_rl.api.env import Backend, SimView
+from robo_rl.api.env import TASK, Backend, SimView
 from robo_rl.api.robot import Robot
 from robo_rl.api.robot_mjcf import HAND_SENSORS, is_origin, pose_of_base
-from robo_rl.api.task import Reset, Task
+from robo_rl.api.task import Instructed, Reset, Task, TaskGroup
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
 from robo_rl.core.suggestions import did_you_mean
@@ -29,6 +29,7 @@ from robo_rl.env.mujoco.sensor_slices import sensor_slices
 from robo_rl.env.mujoco.start_ctrl import demand_start_ctrl
 from robo_rl.env.mujoco.task_check.members import check_members
 from robo_rl.env.mujoco.task_check.problems import Problems, RowChecks
+from robo_rl.language.base import INSTRUCTION
 
 _TRIED = 2
 
@@ -184,10 +185,32 @@ def _start_fits(trial: _TaskTrial, start: Any, num: int) -> bool:
     for name, value in start.goal.items():
         rows.leading("reset", f"goal '{name}'", value)
     if len(problems.lines) == before:
+        _check_choices(trial, start.goal)
+    if len(problems.lines) == before:
         for name, expected, found in goal_problems(trial.model, start.goal):
             hint = "a mocap body of that name stands where the goal says; or name it otherwise"
             problems.add_problem("reset", f"goal '{name}' does not fit", expected, found, hint)
     return len(problems.lines) == before
+
+
+def _check_choices(trial: _TaskTrial, goal: Mapping[str, Tensor]) -> None:
+    """Check the goals that say which sentence and which task each start has."""
+    task = trial.task
+    sizes = {INSTRUCTION: len(task.sentences)} if isinstance(task, Instructed) else {}
+    sizes |= {TASK: len(task.task_names)} if isinstance(task, TaskGroup) else {}
+    for name, size in sizes.items():
+        if (found := goal.get(name)) is None:
+            what = "nothing"
+        elif found.dtype != torch.int64 or found.ndim != 1 or not _within(found, size):
+            what = f"{found.dtype} {found.flatten()[:4].tolist()}"
+        else:
+            continue
+        expected = f"int64 (n,) from 0 to {size - 1}"
+        trial.problems.add_problem("reset", f"goal '{name}' does not fit", expected, what)
+
+
+def _within(index: Tensor, size: int) -> bool:
+    return bool(((index >= 0) & (index < size)).all())
 
 
 def _first_view(trial: _TaskTrial, start: Reset) -> SimView:

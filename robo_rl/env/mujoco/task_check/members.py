@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 
+from robo_rl.api.task import DeltaTask
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.core.suggestions import nearest
+from robo_rl.env.env_check import act_problem
 from robo_rl.env.mujoco.task_check.problems import Problems
 
 _METHODS = ("scene", "reset", "control", "observe", "reward", "terminated", "success")
@@ -49,8 +51,25 @@ def check_members(task: Any, problems: Problems) -> set[str]:
         problems.add_problem(
             "episode_s", "is shorter than dt_s", f"{task.dt_s} s or more", task.episode_s
         )
+    if "act_spec" not in wrong:
+        _check_act(task, problems, rated="dt_s" not in wrong)
     _check_expert(task, problems)
     return wrong
+
+
+def _check_act(task: Any, problems: Problems, *, rated: bool) -> None:
+    """Check limits and rate of the actions, and that changes have a command to count from."""
+    spec: ActSpec = task.act_spec
+    if problem := act_problem(spec, task.dt_s if rated else 1.0 / spec.rate_hz):
+        problems.add_problem("act_spec", f"is impossible: {problem}")
+    if any(spec.is_delta) and not isinstance(task, DeltaTask):
+        lacks = [name for name in ("start_ctrl", "absolute") if not hasattr(task, name)]
+        problems.add_problem(
+            "act_spec",
+            "has delta actions, which need methods of DeltaTask",
+            "start_ctrl(start) and absolute()",
+            f"no {' and no '.join(lacks)}",
+        )
 
 
 def _check_expert(task: Any, problems: Problems) -> None:

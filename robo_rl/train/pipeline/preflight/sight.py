@@ -52,7 +52,7 @@ def check_sight(experiment: Experiment, places: Mapping[str, Path]) -> None:
 
 def _check_critic(cfg: Any, policy: DenoisingPolicy) -> None:
     """Check that the critic of an algorithm's settings finds what it reads, and the goal."""
-    critic = getattr(cfg, "critic", None)
+    critic = getattr(cfg, "critic", None) if getattr(cfg, "has_critic", True) else None
     if critic is not None and getattr(cfg, "critic_reads", "state") == "state":
         sees = getattr(critic, "sees", ())
         critic_inputs(policy.env_spec, sees)

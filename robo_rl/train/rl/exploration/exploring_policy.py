@@ -44,8 +44,22 @@ def exploration_policy(
         explores = component("policies").make({"name": policy.name, **fields})
     except ValueError as error:
         raise ConfigError(f"the policy cannot explore so: {error}") from error
-    policy.cls.check_exploration(policy.cfg, explores.cfg)
+    _check_evaluation(policy, explores)
     return explores
+
+
+def _check_evaluation(policy: Component[DenoisingPolicy], explores: Component[Any]) -> None:
+    """Check that evaluation takes nothing else from the other sampler."""
+    was, now = (policy.cls.schedule_settings(each.cfg) for each in (policy, explores))
+    for field, value in was.items():
+        if value != now.get(field, value):
+            raise ConfigError(
+                "the exploring sampler would change the evaluated policy",
+                where=f"exploration.sampler, {field}",
+                expected=f"{value:g} as the policy's '{policy.cfg.sampler.name}'",
+                found=f"{now[field]:g} of '{explores.cfg.sampler.name}'",
+                hint="set it there if the sampler has it, or clone with the other sampler",
+            )
 
 
 def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int) -> DenoisingPolicy:

@@ -84,6 +84,13 @@ def deciding_measure(results: Sequence[EvalResult], measure: Measure) -> Measure
 
 
 def best_index(results: Sequence[EvalResult], measure: Measure) -> int:
-    """Return the index of the earliest result with the highest mean."""
-    means = [each.rate if measure == "success" else each.mean_return for each in results]
-    return means.index(max(means))
+    """Return the index of the earliest result with the highest mean.
+
+    An episode that lost its world ended early, which may raise its return. Of returns, results with
+    fewer such episodes are therefore the better ones.
+    """
+    ranks = [
+        (0, each.rate) if measure == "success" else (-each.num_lost, each.mean_return)
+        for each in results
+    ]
+    return ranks.index(max(ranks))

@@ -131,6 +131,31 @@ WRONG = {
         ("return act", "return act.squeeze(0)"),
         r"control \(.*\): does not fit; expected \(B, 3\) floating point with B = 1, found \(3,\)",
     ),
+    "limits that exclude every action": (
+        ("low=low, high=high", "low=high, high=low"),
+        r"act_spec: is impossible: .*expected low ≤ high, found low",
+    ),
+    "another rate than the period's": (
+        ("rate_hz=20", "rate_hz=10"),
+        r"act_spec: is impossible: rate_hz: expected 20, one action in dt_s, found 10",
+    ),
+    "changes without a command to count from": (
+        ("rate_hz=20)", "rate_hz=20, reference='delta')"),
+        r"act_spec: has delta actions, which need methods of DeltaTask; expected"
+        r" start_ctrl\(start\) and absolute\(\), found no start_ctrl and no absolute",
+    ),
+    "a sentence that was not drawn": (
+        ("    def scene", "    sentences = ('sweep',)\n\n    def scene"),
+        r"reset \(.*\): goal 'instruction' does not fit; expected int64 \(n,\) from 0 to 0,"
+        r" found nothing",
+    ),
+    "a sentence beyond the last one": (
+        (
+            '{"wall": pose})',
+            '{"wall": pose, "instruction": torch.ones(num).long()})\n\n    sentences = ("sweep",)',
+        ),
+        r"reset \(.*\): goal 'instruction' does not fit; .*, found torch.int64 \[1, 1\]",
+    ),
     "a demonstrator that cannot be asked for": (
         ("    def control", "    def expert(self, num):\n        return None\n\n    def control"),
         r"expert \(.*\): cannot be called: .*; expected expert\(num_envs, generator, noise\)",

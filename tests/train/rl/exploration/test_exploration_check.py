@@ -13,7 +13,7 @@ from robo_rl.config.models import validate
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
-from robo_rl.train.rl.exploration.exploration_check import ExplorationCheck
+from robo_rl.train.rl.exploration.exploration_check import DONE, ExplorationCheck
 
 HALF = {"value": 0.5, "low": 0.43, "high": 0.57}
 
@@ -45,6 +45,16 @@ def test_it_waits_for_enough_episodes_and_is_said_once(tmp_path: Path):
     said = [toll.observe(outcomes(0, 40)) for _ in range(6)]
     assert [text is not None for text in said] == [False, False, True, False, False, False]
     assert "0 of 120 episodes" in str(said[2])
+
+
+def test_a_resumed_check_counts_on_and_one_that_is_done_says_nothing(tmp_path: Path):
+    begun = ExplorationCheck(context(tmp_path, {"success": HALF}))
+    assert begun.observe(outcomes(0, 60)) is None
+    resumed, done = (ExplorationCheck(context(tmp_path, {"success": HALF})) for _ in range(2))
+    resumed.load_state_dict(begun.state_dict())
+    done.load_state_dict(DONE)
+    assert "0 of 110 episodes" in str(resumed.observe(outcomes(0, 50)))
+    assert done.observe(outcomes(0, 200)) is None
 
 
 @pytest.mark.parametrize(
