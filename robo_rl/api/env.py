@@ -26,6 +26,8 @@ REW_PART = "rew/"
 TASK = "task"
 """The metric of an env of several tasks, and the goal of a task group: index of the task."""
 
+_GRAPH_NAMES = ("noise", "planned", "weight", "act")
+
 
 class Step(NamedTuple):
     """The result of one env step; its tensors are the receiver's, see ``VecEnv``.
@@ -180,11 +182,15 @@ def demand_arrays(obs_spec: ObsSpec, where: object) -> None:
     """Check that every observation can be a dataset array and a graph input.
 
     Raises:
-        SpecError: A name is no valid array name, or an observation has no elements.
+        SpecError: A name is no valid array name or that of another input or output of a graph, or
+            an observation has no elements.
     """
     if strange := [name for name in obs_spec.items if not is_array_name(name)]:
         expected = "names of letters, digits, _ and -"
         raise SpecError("observations", where=where, expected=expected, found=strange)
+    if taken := [name for name in obs_spec.items if name in _GRAPH_NAMES]:
+        expected = f"names other than those of a policy's graph: {', '.join(_GRAPH_NAMES)}"
+        raise SpecError("observations", where=where, expected=expected, found=taken)
     if empty := [name for name, spec in obs_spec.items.items() if not spec.size]:
         raise SpecError("observations without elements", where=where, found=empty)
 

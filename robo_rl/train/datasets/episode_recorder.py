@@ -66,14 +66,20 @@ def fit_to_store(episodes: Episodes, store: ZarrStore) -> Episodes:
     return [fitted(each) for each in episodes]
 
 
-def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:
-    """Return the success rate of the episodes from ``after`` on, in the format of reports."""
-    return reported_rate(num_successes(store, after), len(store.episodes) - after)
+def success_share(store: ZarrStore, after: int = 0, total: int | None = None) -> dict[str, Any]:
+    """Return the success rate of the episodes from ``after`` on, in the format of reports.
+
+    Args:
+        store: Store with at least one such episode.
+        after: Number of episodes that do not count.
+        total: Number of episodes with those; all by default.
+    """
+    return reported_rate(num_successes(store, after, total), len(store.episodes[after:total]))
 
 
-def num_successes(store: ZarrStore, after: int = 0) -> int:
-    """Return the number of successful episodes from ``after`` on."""
-    return sum(bool(record.success) for record in store.episodes[after:])
+def num_successes(store: ZarrStore, after: int = 0, total: int | None = None) -> int:
+    """Return the number of successful episodes, see ``success_share``."""
+    return sum(bool(record.success) for record in store.episodes[after:total])
 
 
 class EpisodeRecorder:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 from small_remote import FAULTS, NAN_REW, OKAY, OSERROR, faults, remote, seconds
 
 from robo_rl.cli.main import main
 from robo_rl.core.errors import ConfigError, DeviceError, PluginError, SpecError
+from robo_rl.env.remote.env import RemoteEnv
 
 
 @pytest.fixture
@@ -99,6 +101,11 @@ def test_an_interpreter_without_the_simulator_is_an_error(adapter: str):
 def test_a_world_that_cannot_be_made_is_an_error(fault: str, error: type, match: str):
     with pytest.raises(error, match=match):
         remote(kwargs={"fault": fault})
+
+
+def test_a_server_has_its_own_interpreter():
+    with pytest.raises(ValidationError, match="python: the server behind socket has its own"):
+        RemoteEnv.Config(adapter="point_mass", python="python3.12", socket="serve.sock")
 
 
 def test_an_error_of_the_systems_is_the_worlds_own_and_no_end_of_the_connection():

@@ -174,13 +174,23 @@ class CollectDemonstrations(Stage):
                 hint="raise episodes, or lower noise or successes, in a run of another name=…",
             )
 
+    def _success(self, store: ZarrStore) -> dict[str, Any]:
+        """Return the success rate of the expert.
+
+        Episodes that end with a wanted success have too many of them. Without the last one their
+        share is unbiased (Haldane 1945, Biometrika 33).
+        """
+        ended = self.cfg.successes and num_successes(store) >= self.cfg.successes
+        total = len(store.episodes) - bool(ended)
+        return {"success": success_share(store, total=total)} if total else {}
+
     def _report(self, store: ZarrStore, gain: dict[str, Any]) -> Report:
         good, total = num_successes(store), len(store.episodes)
         return Report(
             "collect",
             numbers={
                 "demonstrations": total,
-                "success": success_share(store),
+                **self._success(store),
                 **gain,
                 "rows": store.num_rows,
                 "dataset": store.digest(),

@@ -221,6 +221,9 @@ def test_it_ends_with_the_last_of_the_wanted_successes(tmp_path: Path, first: in
     store = collect(tmp_path / "parts", 9, successes=3)
     assert places(store) == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
     assert places(collect(tmp_path / "parts", 9, successes=3)) == places(store)
+    cfg = CollectDemonstrations.Config(episodes=9, successes=3)
+    share = CollectDemonstrations(cfg)._success(store)["success"]
+    assert (share["value"], share["n"]) == (0.5, 4)  # the fifth ended it, and had to succeed
 
 
 def test_successes_that_are_out_of_reach_are_refused(tmp_path: Path):
