@@ -16,7 +16,7 @@ from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment, run_until
 from robo_rl.train.stages.init_policy import InitPolicy
 
 POLICY = EXPERIMENT["policy"]
-LOUD = {**POLICY, "name": "diffusion", "eval_eta": 1.0}
+LOUD = {**POLICY, "name": "diffusion", "num_steps": 5, "eval_eta": 1.0}
 
 
 def experiment(**changes: Any) -> Experiment:

@@ -177,7 +177,7 @@ def test_of_several_parts_it_learns_from_the_first(tmp_path: Path):
 
 
 def test_a_policy_that_draws_noise_on_its_way_is_refused():
-    policy = {**EXPERIMENT["policy"], "name": "diffusion", "eval_eta": 1.0}
+    policy = {**EXPERIMENT["policy"], "name": "diffusion", "num_steps": 5, "eval_eta": 1.0}
     stages = {"scratch": {}, "online": ONLINE}
     with pytest.raises(ConfigError, match=r"stages\.online: policy\.eval_eta.* a student beside"):
         experiment(stages, policy=policy)
