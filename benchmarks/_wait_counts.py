@@ -81,11 +81,11 @@ def control_step(task: Any = "lift_cube", *, sees: bool = False, ends: bool = Tr
         still = torch.zeros(4, 8, env.act_spec.size, device=GPU)
 
         def execute(steps: int) -> None:
-            env.max_episode_steps = 100
+            env._clock.max_steps = 100
             env.reset(0)
             env.step(still[:, 0])
             env._restart(torch.tensor([3], device=GPU))
-            env.max_episode_steps = steps if ends else 100
+            env._clock.max_steps = steps if ends else 100
             chunk = env.rollout(still[:, :steps], frames=1)
             ended = [int((each.truncated & each.valid).sum()) for each in chunk[-2:]]
             assert ended == ([3, 1] if ends else [0, 0])
