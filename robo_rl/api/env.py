@@ -27,6 +27,7 @@ TASK = "task"
 """The metric of an env of several tasks, and the goal of a task group: index of the task."""
 
 _GRAPH_NAMES = ("noise", "planned", "weight", "act")
+"""Other inputs and the output of an exported graph, see ``robo_rl.bundle.graph_checks``."""
 
 
 class Step(NamedTuple):

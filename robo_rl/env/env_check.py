@@ -58,13 +58,18 @@ def demand_attributes(name: str, env: Any) -> None:
     demand_arrays(env.obs_spec, f"env '{name}'")
 
 
-def act_problem(spec: ActSpec, dt_s: float) -> str:
-    """Return what is impossible in the actions of an env of this period; empty for nothing."""
+def act_problem(spec: ActSpec, dt_s: float | None) -> str:
+    """Return what is impossible in the actions of an env of this period; empty for nothing.
+
+    Args:
+        spec: Spec of the actions.
+        dt_s: Control period in s; None if it is not known, and the rate is not compared.
+    """
     try:
         possible_act(spec)
     except ValueError as error:
         return str(error)
-    if abs(spec.rate_hz * dt_s - 1.0) > _RATE_ERROR:
+    if dt_s is not None and abs(spec.rate_hz * dt_s - 1.0) > _RATE_ERROR:
         return f"rate_hz: expected {1.0 / dt_s:g}, one action in dt_s, found {spec.rate_hz:g}"
     return ""
 

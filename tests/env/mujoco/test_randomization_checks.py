@@ -194,10 +194,8 @@ def test_a_pose_that_a_reset_sets_is_not_drawn(field, name, kind):
 
 @pytest.mark.parametrize("field", ["geom_quat", "body_iquat"])
 def test_a_drawn_rotation_is_one_and_is_not_scaled(field):
-    name, scene = (
-        {"geom_quat": "top", "body_iquat": "table"}[field],
-        mujoco.MjSpec.from_string(FREE),
-    )
+    name = {"geom_quat": "top", "body_iquat": "table"}[field]
+    scene = mujoco.MjSpec.from_string(FREE)
     made = Randomizer([term(field, name, (-0.5, 0.5), "add")], scene)
     found = made.draw(200, torch.Generator().manual_seed(0))[field].norm(dim=-1)
     torch.testing.assert_close(found, torch.ones_like(found))

@@ -60,7 +60,7 @@ def check_members(task: Any, problems: Problems) -> set[str]:
 def _check_act(task: Any, problems: Problems, *, rated: bool) -> None:
     """Check limits and rate of the actions, and that changes have a command to count from."""
     spec: ActSpec = task.act_spec
-    if problem := act_problem(spec, task.dt_s if rated else 1.0 / spec.rate_hz):
+    if problem := act_problem(spec, task.dt_s if rated else None):
         problems.add_problem("act_spec", f"is impossible: {problem}")
     if any(spec.is_delta) and not isinstance(task, DeltaTask):
         lacks = [name for name in ("start_ctrl", "absolute") if not hasattr(task, name)]

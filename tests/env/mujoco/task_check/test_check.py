@@ -288,3 +288,9 @@ def test_a_robot_whose_hand_is_measured_stands_at_the_origin(task):
     # Nobody measures the hand of these, or commands it.
     check_contract(Blind(reach.Config()))
     check_contract(task(("return spec", "spec.body('column').pos = [0, 0, 1]; return spec")))
+
+
+def test_a_rate_of_nothing_is_told_beside_a_period_that_is_none(task):
+    told = lines(task(("SCARA, True, 0.05", "SCARA, True, '0.05'"), ("rate_hz=20", "rate_hz=0")))
+    assert any("dt_s: cannot be used" in line for line in told)
+    assert any("rate_hz: expected a finite number above 0, found 0" in line for line in told)
