@@ -13,7 +13,7 @@ from small_runs import EXPERIMENT, EXPORT, STAGES, Runner, outcome, write_experi
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import ConfigTree
 from robo_rl.config.registry import load, names
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import CheckpointError, ConfigError
 from robo_rl.train.pipeline import reevaluation as again
 from robo_rl.train.pipeline import run as pipeline
 from robo_rl.train.pipeline.run import run_experiment
@@ -205,3 +205,13 @@ def test_a_half_trained_stage_goes_on_under_another_protocol(road: Any, tmp_path
     assert result["stages"][2]["numbers"]["success"]["n"] == 12
     assert result["stages"][2]["numbers"]["updates"] == 2
     assert result["stages"][2]["earlier"] == []
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff3ab", b"3ab z"])
+def test_a_damaged_digest_is_told_as_damaged(tmp_path: Path, damaged: bytes):
+    (tmp_path / "digest").write_bytes(damaged)
+    with pytest.raises(CheckpointError, match="digest: is damaged; expected hexadecimal digits"):
+        again.read_digest(tmp_path)
+    assert again.read_mark(tmp_path) is None
+    (tmp_path / "digest").write_bytes(b"3ab0")
+    assert again.read_digest(tmp_path) == "3ab0"

@@ -6,9 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small_runs import EXPERIMENT
 
+from robo_rl.config.models import validate
 from robo_rl.core.errors import DeviceError
 from robo_rl.distributed.process_group import RankInfo
+from robo_rl.env.mujoco.sim_env import SimEnv
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.rl import collector_factory
 from robo_rl.train.rl.collector_factory import count_envs
 
@@ -61,3 +65,11 @@ def test_not_one_env_that_fits_is_an_error():
 @pytest.mark.parametrize(("shards", "count"), [(0, 256), (3, 255), (4, 256)])
 def test_each_shard_has_as_many(shards: int, count: int):
     assert count_envs(context(None), "auto", None, 1, shards) == count
+
+
+def test_a_wrapper_has_the_room_of_the_simulator_inside(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(SimEnv, "capacity", lambda cfg, task: 77)
+    plain = validate(EXPERIMENT, Experiment)
+    inside = {"name": "latency", "env": EXPERIMENT.get("env", {"name": "sim"})}
+    wrapped = validate({**EXPERIMENT, "env": inside}, Experiment)
+    assert plain.capacity() == wrapped.capacity() == 77

@@ -95,6 +95,16 @@ def test_a_policy_that_succeeds_by_its_noise_alone_trains_on_and_is_asked_again_
     assert watching.confirm(evaluated(1.0)) == {}  # training episodes do not succeed
 
 
+def test_a_return_of_lost_worlds_ends_nothing():
+    zero = torch.zeros(100)
+    found = EvalResult(zero > 0, zero + 9.0, zero.long(), "")
+    for lost, ended in ((zero < 1, False), (None, True)):
+        watching = ending(stop_return=0.9, stop_confirm=100)
+        watching.update(outcomes(200, 200), 0)
+        watching.confirm(lambda lost=lost: found._replace(lost=lost))
+        assert watching.enough == ended
+
+
 def test_a_spent_budget_needs_no_confirmation():
     watching = ending(stop_success=0.9, stop_confirm=100, env_steps=10)
     watching.update(outcomes(200, 200), 10)

@@ -47,6 +47,13 @@ def test_returns_decide_where_nothing_succeeds():
     assert best_index([result(0.0, 1.0), result(0.0, 2.0), result(0.0, 2.0)], "return") == 1
 
 
+def test_a_return_of_lost_worlds_does_not_win():
+    """Costs end with the world, so that a policy that breaks it pays less."""
+    costly, broken = result(0.0, -9.0), result(0.0, -1.0)._replace(lost=torch.arange(200) < 40)
+    assert best_index([costly, broken], "return") == 0
+    assert best_index([broken, costly], "return") == 1
+
+
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     task = {**EXPERIMENT["task"], "success_m": 0.35}  # so near to where it begins that some succeed
