@@ -18,7 +18,6 @@ from robo_rl.config.models import ConfigModel, digest
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.stats.intervals import Interval, wilson
-from robo_rl.stats.paired_tests import Comparison, paired_change, paired_noninferiority
 from robo_rl.stats.reported import reported_mean, reported_rate
 
 Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
@@ -65,8 +64,8 @@ class EvalResult(NamedTuple):
         protocol: Hash of all that defines the evaluation.
         measure: Measure that gates compare.
         lost: (N,) bool, whether the episode ended with the loss of its world (see ``ChunkStep``);
-            None without any. Such episodes count with their state at that time; comparisons take
-            the worse for the policy under test. Episodes of a dead process are run again first.
+            None without any. Such episodes count with their state at that time; ``comparison``
+            takes the worst and the best outcome. Episodes of a dead process are run again first.
         tasks: (N,) int64, the task of each episode; None in an env of one task.
         task_names: Names of the tasks.
     """
@@ -139,34 +138,6 @@ class EvalResult(NamedTuple):
     def _origin(self) -> dict[str, Any]:
         """Return the protocol, and the number of lost worlds if there are any."""
         return {"protocol": self.protocol, **({"lost": self.num_lost} if self.num_lost else {})}
-
-
-def compare(
-    new: EvalResult, ref: EvalResult, margin: float, confidence: float = 0.95
-) -> Comparison:
-    """Test whether ``new`` is at most ``margin`` worse than ``ref``, on the same start states.
-
-    An episode of ``ref`` whose world was lost counts as a success.
-
-    Args:
-        new: Evaluation of the policy under test.
-        ref: Evaluation of its reference, under the same protocol.
-        margin: Fraction of episodes for success; fraction of the reference's mean return for
-            returns.
-        confidence: Of the interval of the difference.
-    """
-    if new.measure == "success":
-        before = ref.success if ref.lost is None else ref.success | ref.lost
-        return paired_noninferiority(new.success.numpy(), before.numpy(), margin, confidence)
-    return paired_change(new.returns.numpy(), ref.returns.numpy(), margin, confidence)
-
-
-def format_comparison(test: Comparison, measure: Measure) -> str:
-    """Format a comparison as one clause for a gate."""
-    low, high = test.interval
-    of = "" if measure == "success" else " of the mean return"
-    interval = f"[{low:+.1%}, {high:+.1%}]"
-    return f"difference {test.difference:+.1%} {interval}{of}, margin −{test.margin:.1%}"
 
 
 def protocol_digest(

@@ -10,7 +10,8 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.stats.intervals import Interval, normal_quantile
 from robo_rl.stats.paired_tests import Comparison, discordant
 from robo_rl.stats.power import SMALL_DISCORDANCE, episodes_by_sqrt_n, min_pairs, pairs_needed
-from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult, compare, format_comparison
+from robo_rl.train.evaluation.comparison import Pair, compare, format_comparison, worst_and_best
+from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult
 
 GateAnswer = Literal["pass", "fail", "cannot tell"]
 
@@ -93,8 +94,8 @@ def comparison_gate(
 ) -> Gate:
     """Return a gate that compares a policy with its reference on the same start states.
 
-    Without any success the success rates compare nothing, and the answer is "cannot tell". So it is
-    for returns where an episode lost its world, because such an episode has no return.
+    Without any success the success rates compare nothing, and the answer is "cannot tell". Where
+    worlds were lost, the answer holds for the worst and the best outcome of their episodes.
 
     In an env of several tasks, no task may be shown to be worse. Each is tested on its own at the
     level of the whole, so that more tasks find more losses, false ones among them.
@@ -109,15 +110,12 @@ def comparison_gate(
     """
     if new.measure == "success" and not (new.success.any() or ref.success.any()):
         return Gate(name=name, passed=False, detail=f"{about}{_NO_SUCCESS}", answer="cannot tell")
-    if new.measure == "return" and (lost := new.num_lost + ref.num_lost):
-        detail = f"{about}{lost} episodes lost their world, and have no return to compare"
-        return Gate(name=name, passed=False, detail=detail, answer="cannot tell")
     test = compare(new, ref, margin, confidence_of(looks))
     answer = _ANSWERS[test.verdict]
     words = {"pass": "not worse" if margin else "better", "fail": "worse"}
     detail = f"{about}{words.get(answer, answer)}: {format_comparison(test, new.measure)}"
     if lost := new.num_lost + ref.num_lost:
-        detail += f"; {lost} episodes lost their world"
+        detail += f" over the worst and best outcomes of {lost} episodes that lost their world"
     if looks:
         detail += f"; look {looks + 1}, interval of {100 * confidence_of(looks):.4g} %"
     if worse := _worse_tasks(new, ref, margin, looks):
@@ -150,15 +148,30 @@ def _worse_tasks(new: EvalResult, ref: EvalResult, margin: float, looks: int) ->
 def _needed(new: EvalResult, ref: EvalResult, test: Comparison, looks: int) -> int | None:
     """Return the episodes at which the next look would decide, at the same rates or spread."""
     now, then = confidence_of(looks), confidence_of(looks + 1)
+    if (pair := _deciding(new, ref, test.margin)) is None:
+        return None
+    new, ref = pair
     if new.measure == "success":
         pairs = discordant(new.success.numpy(), ref.success.numpy())
         return pairs_needed(*pairs, test.margin, then)
     if new.returns.equal(ref.returns):
         return min_pairs(test.margin, then) if test.margin else None
-    wider = normal_quantile(then) / normal_quantile(now)
-    low, high = (test.difference + wider * (end - test.difference) for end in test.interval)
+    whole, wider = compare(new, ref, test.margin, now), normal_quantile(then) / normal_quantile(now)
+    low, high = (whole.difference + wider * (end - whole.difference) for end in whole.interval)
     interval = Interval(low, high)
-    return episodes_by_sqrt_n(len(new.returns), test.difference, interval, -test.margin)
+    return episodes_by_sqrt_n(len(new.returns), whole.difference, interval, -test.margin)
+
+
+def _deciding(new: EvalResult, ref: EvalResult, margin: float) -> Pair | None:
+    """Return the worst case if it is above −margin, the best if it is below; None if neither is."""
+    if not new.num_lost + ref.num_lost:
+        return new, ref
+    if (cases := worst_and_best(new, ref)) is None:
+        return None
+    worst, best = cases
+    if compare(*worst, margin).difference > -margin:
+        return worst
+    return best if compare(*best, margin).difference < -margin else None
 
 
 def episodes_needed_text(needed: int | None, what: str = "episodes") -> str:

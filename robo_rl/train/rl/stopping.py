@@ -10,6 +10,7 @@ import torch
 
 from robo_rl.core.stateful import Stateful
 from robo_rl.distributed.process_group import broadcast_int, rank_info
+from robo_rl.train.evaluation.comparison import lowest_mean_returns
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.loop_config import LoopConfig
@@ -66,8 +67,7 @@ class StoppingRule(Stateful):
         metrics, reached = dict[str, float](), False
         if rank_info().rank == 0:
             found = evaluate()
-            whole = not found.num_lost  # an episode that ends with its world has no return
-            reached = self._suffices(found.rate, found.mean_return if whole else -math.inf)
+            reached = self._suffices(found.rate, *lowest_mean_returns([found]))
             metrics = {"stop/success": found.rate, "stop/return": found.mean_return}
         self.enough, self.asks = bool(broadcast_int(int(reached))), False
         self.wait = _PATIENCE

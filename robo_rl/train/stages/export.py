@@ -27,7 +27,8 @@ from robo_rl.export.split import check_splits
 from robo_rl.language.base import INSTRUCTION
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy
-from robo_rl.train.evaluation.evaluate import EvalResult, Measure, compare, format_comparison
+from robo_rl.train.evaluation.comparison import compare, format_comparison
+from robo_rl.train.evaluation.evaluate import EvalResult, Measure
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report, Stage

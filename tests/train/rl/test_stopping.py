@@ -95,13 +95,19 @@ def test_a_policy_that_succeeds_by_its_noise_alone_trains_on_and_is_asked_again_
     assert watching.confirm(evaluated(1.0)) == {}  # training episodes do not succeed
 
 
-def test_a_return_of_lost_worlds_ends_nothing():
-    zero = torch.zeros(100)
-    found = EvalResult(zero > 0, zero + 9.0, zero.long(), "")
-    for lost, ended in ((zero < 1, False), (None, True)):
+def test_a_lost_world_counts_with_the_lowest_return_of_the_others():
+    zero, row = torch.zeros(100), torch.arange(100)
+    cases = (
+        (torch.where(row < 40, 9.0, 0.5), row < 40, False),  # high by lost worlds alone
+        (torch.where(row < 1, -50.0, 1.0), row < 1, True),
+        (zero + 9.0, row < 100, False),
+        (zero + 9.0, None, True),
+    )
+    for returns, lost, ended in cases:
+        found = EvalResult(zero > 0, returns, zero.long(), "", lost=lost)
         watching = ending(stop_return=0.9, stop_confirm=100)
         watching.update(outcomes(200, 200), 0)
-        watching.confirm(lambda lost=lost: found._replace(lost=lost))
+        watching.confirm(lambda found=found: found)
         assert watching.enough == ended
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from robo_rl.distributed.process_group import broadcast_int, rank_info
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import weights_digest
+from robo_rl.train.evaluation.comparison import lowest_mean_returns
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.rl.periodic_eval import probe_protocol
@@ -86,11 +87,9 @@ def deciding_measure(results: Sequence[EvalResult], measure: Measure) -> Measure
 def best_index(results: Sequence[EvalResult], measure: Measure) -> int:
     """Return the index of the earliest result with the highest mean.
 
-    An episode that lost its world ended early, which may raise its return. Of returns, results with
-    fewer such episodes are therefore the better ones.
+    An episode that lost its world ended early, which may raise its return, and counts with the
+    lowest return of all candidates' whole episodes.
     """
-    ranks = [
-        (0, each.rate) if measure == "success" else (-each.num_lost, each.mean_return)
-        for each in results
-    ]
-    return ranks.index(max(ranks))
+    rates = [each.rate for each in results]
+    means = rates if measure == "success" else lowest_mean_returns(results)
+    return means.index(max(means))

@@ -49,9 +49,18 @@ def test_returns_decide_where_nothing_succeeds():
 
 def test_a_return_of_lost_worlds_does_not_win():
     """Costs end with the world, so that a policy that breaks it pays less."""
-    costly, broken = result(0.0, -9.0), result(0.0, -1.0)._replace(lost=torch.arange(200) < 40)
+    gone = torch.arange(200) < 40
+    costly, broken = result(0.0, -8.5), result(0.0, -9.0)
+    broken = broken._replace(lost=gone, returns=torch.where(gone, -1.0, broken.returns))
+    assert broken.mean_return > costly.mean_return
     assert best_index([costly, broken], "return") == 0
     assert best_index([broken, costly], "return") == 1
+
+
+def test_one_lost_world_does_not_undo_an_improvement():
+    gone = torch.arange(200) < 1
+    before, after = result(0.0, -900.0), result(0.0, -10.0)._replace(lost=gone)
+    assert best_index([before, after], "return") == 1
 
 
 @pytest.fixture
