@@ -42,7 +42,7 @@ def make_policy(family: str, num_steps: int, **fields: object) -> Any:
         "net": {"name": "mlp", "width": 32, "depth": 1},
         **fields,
     }
-    if settings["sampler"]["name"] == "ddim" and num_steps < 4:  # a longer one begins amid itself
+    if settings["sampler"]["name"] == "ddim" and num_steps < 4:  # see MAX_START_SIGNAL
         settings["sampler"] = {**settings["sampler"], "train_steps": num_steps}
     normalizer = Normalizer.identity(OBS, ACT, str(fields.get("relative_to", "")))
     return component("policies").make(settings).build(OBS, ACT, normalizer).double()

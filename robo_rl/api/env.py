@@ -191,7 +191,8 @@ def demand_arrays(obs_spec: ObsSpec, where: object) -> None:
         raise SpecError("observations", where=where, expected=expected, found=strange)
     if taken := [name for name in obs_spec.items if name in _GRAPH_NAMES]:
         expected = f"names other than those of a policy's graph: {', '.join(_GRAPH_NAMES)}"
-        raise SpecError("observations", where=where, expected=expected, found=taken)
+        hint = "rename them in the env, or in a wrapper around it"
+        raise SpecError("observations", where=where, expected=expected, found=taken, hint=hint)
     if empty := [name for name, spec in obs_spec.items.items() if not spec.size]:
         raise SpecError("observations without elements", where=where, found=empty)
 

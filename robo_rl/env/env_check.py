@@ -5,6 +5,7 @@ Shapes: B envs. An env of a plugin that differs would broadcast, or fail in the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from inspect import unwrap
 from numbers import Integral, Real
@@ -40,8 +41,8 @@ def demand_attributes(name: str, env: Any) -> None:
         env: What was built.
 
     Raises:
-        PluginError: Attributes are missing or of another type (the error lists all of them), or
-            the actions are impossible.
+        PluginError: Attributes are missing or of another type (the error lists all of them),
+            ``dt_s`` is no period, or the actions are impossible.
         SpecError: An observation cannot be a dataset array.
     """
     found = {each: getattr(env, each, None) for each in _ATTRIBUTES}
@@ -52,6 +53,11 @@ def demand_attributes(name: str, env: Any) -> None:
             where=f"env '{name}'",
             expected=", ".join(f"{each}: {_ATTRIBUTES[each].__name__}" for each in wrong),
             found=", ".join(f"{found[each]!r:.40}" for each in wrong),
+        )
+    if not (math.isfinite(env.dt_s) and env.dt_s > 0):
+        expected = "a control period in s, above 0"
+        raise PluginError(
+            "dt_s is no period", where=f"env '{name}'", expected=expected, found=env.dt_s
         )
     if problem := act_problem(env.act_spec, float(env.dt_s)):
         raise PluginError(f"act_spec is impossible: {problem}", where=f"env '{name}'")

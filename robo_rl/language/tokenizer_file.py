@@ -54,7 +54,7 @@ class TokenizerFile:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
         self.tokenizer = read_tokenizer(cfg.file)
-        self.spec = text_spec(cfg.max_tokens, num_text_ids(self.tokenizer))
+        self.spec = text_spec(cfg.max_tokens, num_text_ids(self.tokenizer, cfg.suffix))
 
     def encode(self, sentences: Sequence[str]) -> NDArray[Any]:
         """Return ids (n, L) int64; -1 is padding.
@@ -77,20 +77,22 @@ class TokenizerFile:
         return padded(rows, self.cfg.max_tokens, sentences)
 
 
-def num_text_ids(tokenizer: Any) -> int:
+def num_text_ids(tokenizer: Any, suffix: str = "") -> int:
     """Return a number above all ids of texts.
 
-    Of the special tokens only those count that texts have: at their ends, or for unknown words.
+    Of the special tokens only those count that texts have: at their ends, in the suffix, or for
+    unknown words.
     The networks of VLAs need no embedding of the others, such as ``<image>`` of PaliGemma.
 
     Args:
         tokenizer: A ``tokenizers.Tokenizer``.
+        suffix: Text behind each sentence.
     """
     added = tokenizer.get_added_tokens_decoder()
     special = {index for index, token in added.items() if token.special}
     unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
     ids = {*tokenizer.get_vocab(with_added_tokens=True).values()} - special
-    ids |= {*tokenizer.encode("").ids} | ({unknown} - {None})
+    ids |= {*tokenizer.encode(suffix).ids} | ({unknown} - {None})
     return 1 + max(ids, default=0)
 
 

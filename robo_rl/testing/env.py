@@ -142,7 +142,6 @@ def _branchable(env: VecEnv) -> Branchable:
 def _check_specs(env: VecEnv) -> None:
     demand_attributes(type(env).__name__, env)
     demand_obs(env, env.reset(0), "reset()")
-    require(env.dt_s > 0, "dt_s must be positive", found=env.dt_s)
     require(env.max_episode_steps > 0, "max_episode_steps must be positive")
 
 

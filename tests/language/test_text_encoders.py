@@ -51,6 +51,15 @@ def test_a_special_token_that_no_text_has_needs_no_embedding(folder):
         encoder.encode(["lift the <image>"])
 
 
+def test_a_special_token_of_the_suffix_is_one_of_texts(folder):
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_special_tokens(["<end>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    encoder = TokenizerFile(TokenizerFile.Config(file=folder, max_tokens=6, suffix="<end>"))
+    found = encoder.encode(SENTENCES)
+    assert found.max() == tokenizer.token_to_id("<end>") == encoder.spec.high[0]
+
+
 def test_the_world_of_an_encoder_is_its_files(folder):
     """A run that resumes, and a cached evaluation, would else read other ids."""
     tokenizer = TokenizerFile.fingerprint(TokenizerFile.Config(file=folder))

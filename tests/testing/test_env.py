@@ -59,6 +59,12 @@ class Endless(Walk):
         return super().step(act)
 
 
+class Timeless(Walk):
+    def __init__(self, num_envs: int):
+        super().__init__(num_envs)
+        self.dt_s = 0.0
+
+
 class Unseeded(Walk):
     def reset(self, seed=None):
         return super().reset(None)
@@ -193,6 +199,7 @@ def test_what_conforms_passes():
     [
         (Unclipped, "not clipped"),
         (Endless, "outlasts"),
+        (Timeless, "dt_s is no period; expected a control period in s, above 0, found 0"),
         (Unseeded, "same seed"),
         (WrongShape, "does not fit obs_spec"),
         (Stale, "differs from next_obs"),

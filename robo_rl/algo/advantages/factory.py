@@ -38,10 +38,11 @@ class AdvantageConfig(GaeConfig):
         if self.critic_reads == "embedding" and self.critic.sees:
             raise ValueError("critic.sees: a critic of the policy's embedding reads that alone")
         if not self.has_critic:
+            without = "group_size > 1" if self.group_size > 1 else f"advantage '{self.advantage}'"
             if self.critic_lambda is not None:
-                raise ValueError("critic_lambda: only advantage 'gae' has a critic")
+                raise ValueError(f"critic_lambda: {without} has no critic; leave it out")
             if self.critic_reads != "state":
-                raise ValueError("critic_reads: only advantage 'gae' has a critic")
+                raise ValueError(f"critic_reads: {without} has no critic; leave it out")
         return self
 
     @property

@@ -101,17 +101,16 @@ def _demand_limits(model: Any, target: Target) -> None:
 
 
 def _demand_fixed_pose(model: Any, target: Target) -> None:
-    """Check that a drawn pose of a body is not that of its free joint or of its goal."""
+    """Check that a drawn pose of a body is not that of its free joint, which a reset sets."""
     term, row = target.term, target.rows[0]
     if term.field not in ("body_pos", "body_quat"):
         return
-    free = model.body_jntnum[row] and model.jnt_type[model.body_jntadr[row]] == _FREE_JOINT
-    if free or model.body_mocapid[row] >= 0:
+    if model.body_jntnum[row] and model.jnt_type[model.body_jntadr[row]] == _FREE_JOINT:
         raise ConfigError(
             f"'{term.field}' of '{term.name}' has no effect, because the body moves freely",
             where="randomize",
             expected="a body that is fixed to its parent, or moves by hinges and slides",
-            found="a free joint" if free else "a mocap body",
+            found="a free joint",
             hint="draw its start in the reset of the task",
         )
 

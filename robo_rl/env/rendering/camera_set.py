@@ -104,13 +104,15 @@ def check_lights(model: Any, jitter: LightJitter) -> None:
     """
     if jitter != LightJitter() and not model.nlight:
         hint = "add a light to the MJCF, or leave lights out; the headlight is not randomised"
-        raise ConfigError("the scene has no lights", where="env.lights", hint=hint)
+        raise ConfigError(
+            "the scene has no lights", where="env.lights", expected="1 or more", found=0, hint=hint
+        )
     follows = np.flatnonzero(model.light_mode != mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
     if len(follows) and (jitter.pos_m or jitter.rotation_deg):
         name = model.light(int(follows[0])).name or f"number {follows[0]}"
         hint = "of intensity it may have some: leave out pos_m and rotation_deg"
         raise ConfigError(
-            f"a light that follows something ({name}) is not moved", where="lights", hint=hint
+            f"a light that follows something ({name}) is not moved", where="env.lights", hint=hint
         )
 
 

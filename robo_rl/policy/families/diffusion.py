@@ -27,7 +27,11 @@ from robo_rl.policy.placed import placed
 from robo_rl.policy.schedule import NonNegative, Share, start_value
 
 MAX_START_SIGNAL = 0.15
-"""Largest ᾱ of the first step: a chain starts with noise alone, as if ᾱ were 0."""
+"""Largest ᾱ of the first step: a chain starts with noise alone, as if ᾱ were 0.
+
+Four even steps of a schedule of 100 begin at 0.13, and three at 0.24, where x and an action of
+variance 1 correlate by one half.
+"""
 
 
 @cache
@@ -274,6 +278,6 @@ def _check_start(table: Tensor, first: int, train_steps: int, num_steps: int) ->
             where="policy.num_steps",
             expected=f"a share ᾱ of at most {MAX_START_SIGNAL} in the variance of x",
             found=f"{signal:.2f}",
-            hint="4 or more steps that divide train_steps, or sampler ddpm, whose schedule has"
-            " the length of the chain",
+            hint="sampler ddpm, whose schedule has the length of the chain, or 4 or more steps that"
+            " divide train_steps",
         )

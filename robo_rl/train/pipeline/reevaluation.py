@@ -44,21 +44,30 @@ def write_mark(place: Path, made: StageMark) -> None:
 
 
 def read_digest(place: Path) -> str:
-    """Return the digest under which a stage's folder was made.
+    """Return the digest under which a stage's folder was made; its second record if one is damaged.
 
     Raises:
-        CheckpointError: The file is damaged.
+        CheckpointError: Both records are damaged.
     """
     found = (place / MARK).read_bytes().decode("ascii", "replace")
-    if not re.fullmatch("[0-9a-f]+", found):
-        raise CheckpointError(
-            "is damaged",
-            where=place / MARK,
-            expected="hexadecimal digits",
-            found=repr(found[:80]),
-            hint=f"remove {place} to run the stage again, or put the file back",
-        )
-    return found
+    for digest in (found, _second_digest(place)):
+        if re.fullmatch("[0-9a-f]+", digest):
+            return digest
+    raise CheckpointError(
+        "is damaged",
+        where=place / MARK,
+        expected="hexadecimal digits",
+        found=repr(found[:80]),
+        hint=f"remove {place} to run the stage again, or put the file back",
+    )
+
+
+def _second_digest(place: Path) -> str:
+    """Return the digest of ``FILE``; empty if it is missing or damaged."""
+    try:
+        return str(json.loads((place / FILE).read_text())["digest"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return ""
 
 
 def read_mark(place: Path) -> StageMark | None:

@@ -26,6 +26,7 @@ from robo_rl.train.rl.shards import ShardedCollector, ShardPlan
 NumEnvs = Annotated[int, Field(ge=1)] | Literal["auto"]
 
 _UNLIMITED, _MOST = 256, 16384
+_SMALLER_GROUPS = "lower num_envs, the length of an episode, or the size of the images"
 
 
 def count_envs(
@@ -45,7 +46,7 @@ def count_envs(
         shards: Number of shards of the run; 0 is one per process.
 
     Raises:
-        DeviceError: Not even one env, or one group of them, fits.
+        DeviceError: Not even one env of each shard, or one group of them, fits.
     """
     if wanted != "auto":
         return wanted
@@ -57,22 +58,32 @@ def count_envs(
     if fit is None:
         return max(1, _UNLIMITED // unit) * unit
     fit = all_reduce_min(fit)
-    if fit < group_size:
+    if fit < (least := unit // processes):
         what = "env" if group_size == 1 else f"group of {group_size} envs"
         each = "" if processes == 1 else f" for each of {processes} processes"
-        hint = "see contacts, constraints of env"
-        raise DeviceError(f"not one {what} fits the memory{each}", hint=hint)
+        raise DeviceError(
+            f"not one {what} of each shard fits the memory{each}",
+            expected=f"room for {least} envs, {least // group_size} x {group_size}",
+            found=fit,
+            hint="lower shards, group_size, or contacts and constraints of env",
+        )
     most = min(_MOST, 2 ** int(math.log2(fit)))
     return max(1, most // unit) * unit
 
 
-def demand_rollout_memory(policy: DenoisingPolicy, decisions: int, reused: int = 0) -> None:
+def demand_rollout_memory(
+    policy: DenoisingPolicy,
+    decisions: int,
+    reused: int = 0,
+    hint: str = "lower num_envs or decisions, or the size of the images",
+) -> None:
     """Check that the observations of rollouts fit the memory of the processor.
 
     Args:
         policy: Policy that acts.
         decisions: Decisions of all envs in a rollout.
         reused: Earlier rollouts that an update learns from too.
+        hint: What makes them smaller.
 
     Raises:
         DeviceError: They do not.
@@ -81,7 +92,6 @@ def demand_rollout_memory(policy: DenoisingPolicy, decisions: int, reused: int =
         row = policy.obs_horizon * policy.env_spec.num_bytes
         copies = 4 * (1 + reused)  # before and after a decision, and a copy of either
         needed = copies * decisions * row
-        hint = "lower num_envs or decisions, or the size of the images"
         demand_memory(needed, f"a rollout of {decisions:,} decisions", hint)
 
 
@@ -145,7 +155,8 @@ def _maker(
             return Collector(env, generator, **ways)
         made = GroupCollector(env, generator, group_size=algo.group_size, **ways)
         try:
-            demand_rollout_memory(policy, num_envs * made.max_decisions)
+            decisions = num_envs * made.max_decisions
+            demand_rollout_memory(policy, decisions, hint=_SMALLER_GROUPS)
         except DeviceError:
             made.close()
             raise

@@ -220,5 +220,5 @@ def test_a_decision_that_counts_for_nothing_stands_where_only_others_have_any(mo
 def test_a_setting_of_a_critic_that_is_not_there_is_refused(without, setting):
     assert AdvantageConfig().has_critic
     assert not AdvantageConfig.model_validate(without).has_critic
-    with pytest.raises(ValidationError, match="has a critic"):
+    with pytest.raises(ValidationError, match="has no critic; leave it out"):
         AdvantageConfig.model_validate({**without, **setting})

@@ -51,9 +51,13 @@ def test_steps_that_begin_amid_the_schedule_are_refused(num_steps):
 
 
 @pytest.mark.parametrize("num_steps", [4, 5, 10, 20, 50, 100])
-def test_the_first_x_has_little_signal(num_steps):
+def test_steps_that_begin_near_its_noisy_end_are_taken(num_steps):
     assert float(Ddim(Ddim.Config(train_steps=100), num_steps).alpha_bar[0]) < 0.15
-    assert float(Ddpm(Ddpm.Config(), num_steps).alpha_bar[0]) < 0.15
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 3, 7, 51])
+def test_a_schedule_of_the_chains_length_begins_with_noise(num_steps):
+    assert float(Ddpm(Ddpm.Config(), num_steps).alpha_bar[0]) < 0.01
 
 
 def test_ddim_with_all_the_noise_over_all_steps_is_the_ddpm_posterior():

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from small_policies import make_policy
 from small_runs import EXPERIMENT, STAGES, write_experiment
 from small_world_plugin import Plugin
 
@@ -16,6 +18,7 @@ from robo_rl.config.models import validate
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.evaluation import eval_cache
 from robo_rl.train.evaluation.eval_cache import EvalCache
+from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult
 from robo_rl.train.pipeline import stage
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
@@ -127,3 +130,14 @@ def test_other_code_of_a_policy_is_another_entry(tmp_path: Path, monkeypatch: py
     assert len({before, other, changed, entry()}) == 4
     shutil.rmtree(plugin.root)
     plugin.renew()
+
+
+def test_an_evaluation_that_lost_a_world_is_made_again(tmp_path: Path):
+    """A process that died may live next time."""
+    cache = EvalCache([tmp_path], make_policy("flow_noise", 2), EvalProtocol(episodes=2), "0123")
+    rows = torch.tensor([True, False])
+    found = EvalResult(rows, rows.float(), rows.long(), "0123")
+    cache.write(found._replace(lost=~rows))
+    assert cache.read() is None
+    cache.write(found)
+    assert cache.read() is not None

@@ -12,10 +12,7 @@ from robo_rl.stats.intervals import wilson
 from robo_rl.train.evaluation.evaluate import (
     EvalProtocol,
     EvalResult,
-    Measure,
-    compare,
     evaluate,
-    format_comparison,
     protocol_digest,
 )
 
@@ -250,12 +247,6 @@ def test_the_hash_changes_with_all_that_fixes_the_evaluation():
     assert protocol_digest(EvalProtocol(episodes=25, seed=3, num_envs=10), env, 8) == digests[0]
 
 
-def measured(returns: list[float], measure: Measure, success: Tensor | None = None) -> EvalResult:
-    values = torch.tensor(returns)
-    won = torch.zeros(len(values), dtype=torch.bool) if success is None else success
-    return EvalResult(won, values, torch.ones(len(values), dtype=torch.int64), "hash", measure)
-
-
 def test_what_is_judged_is_in_the_result_and_not_in_the_hash():
     by_return = PROTOCOL.model_copy(update={"measure": "return"})
     result, _, _ = run(1.0, by_return)
@@ -263,23 +254,3 @@ def test_what_is_judged_is_in_the_result_and_not_in_the_hash():
     assert list(result.report_numbers()) == ["return"]
     assert list(run(1.0)[0].report_numbers("{}_before")) == ["success_before", "return_before"]
     assert protocol_digest(by_return, {}, 8) == protocol_digest(PROTOCOL, {}, 8)
-
-
-def test_successes_are_compared_where_they_are_judged():
-    won = torch.ones(40, dtype=torch.bool)
-    good, bad = measured([0.0] * 40, "success", won), measured([9.0] * 40, "success", ~won)
-    assert compare(good, bad, 0.03).noninferior
-    assert compare(bad, good, 0.03).verdict == "inferior"
-    assert "mean return" not in format_comparison(compare(bad, good, 0.03), "success")
-
-
-def test_returns_are_compared_as_shares_of_the_reference():
-    ref = [80.0, 100.0, 120.0, 90.0, 110.0] * 8  # 100 in the mean
-    lower = measured([value - 5.0 for value in ref], "return")
-    test = compare(lower, measured(ref, "return"), 0.1)
-    assert test.difference == pytest.approx(-0.05)
-    assert test.noninferior
-    assert compare(lower, measured(ref, "return"), 0.04).verdict == "inferior"
-    said = format_comparison(test, "return")
-    assert said.startswith("difference -5.0% [-5.")
-    assert said.endswith("] of the mean return, margin −10.0%")

@@ -14,6 +14,7 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import ConfigTree
 from robo_rl.config.registry import load, names
 from robo_rl.core.errors import CheckpointError, ConfigError
+from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline import reevaluation as again
 from robo_rl.train.pipeline import run as pipeline
 from robo_rl.train.pipeline.run import run_experiment
@@ -215,3 +216,13 @@ def test_a_damaged_digest_is_told_as_damaged(tmp_path: Path, damaged: bytes):
     assert again.read_mark(tmp_path) is None
     (tmp_path / "digest").write_bytes(b"3ab0")
     assert again.read_digest(tmp_path) == "3ab0"
+
+
+@pytest.mark.parametrize("damaged", [b"", b"\xff3ab"])
+def test_a_damaged_digest_is_that_of_the_second_record(tmp_path: Path, damaged: bytes):
+    again.write_mark(tmp_path, again.StageMark("3ab0", EvalProtocol(episodes=7)))
+    (tmp_path / "digest").write_bytes(damaged)
+    assert again.read_digest(tmp_path) == "3ab0"
+    (tmp_path / "evaluation.json").write_bytes(b'{"digest": "x"}')
+    with pytest.raises(CheckpointError, match="digest: is damaged"):
+        again.read_digest(tmp_path)

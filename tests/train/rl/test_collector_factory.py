@@ -38,7 +38,9 @@ def test_auto_is_shared_out_evenly(monkeypatch: pytest.MonkeyPatch, fit: int | N
     monkeypatch.setattr(collector_factory, "rank_info", lambda: RankInfo(0, 3))
     monkeypatch.setattr(collector_factory, "all_reduce_min", lambda number: number)
     assert count_envs(context(fit), "auto", None) == count
-    with pytest.raises(DeviceError, match="not one env fits the memory for each of 3 processes"):
+    with pytest.raises(
+        DeviceError, match=r"not one env .* fits the memory for each of 3 processes"
+    ):
         count_envs(context(0), "auto", None)
 
 
@@ -52,14 +54,21 @@ def test_each_process_has_whole_groups(
     monkeypatch.setattr(collector_factory, "rank_info", lambda: RankInfo(0, 4))
     monkeypatch.setattr(collector_factory, "all_reduce_min", lambda number: number)
     assert count_envs(context(fit), "auto", None, group) == count
-    says = f"not one group of {group + 1} envs fits the memory for each of 4 processes"
+    says = f"not one group of {group + 1} envs .* fits the memory for each of 4 processes"
     with pytest.raises(DeviceError, match=says):
         count_envs(context(group), "auto", None, group + 1)
 
 
 def test_not_one_env_that_fits_is_an_error():
-    with pytest.raises(DeviceError, match="not one env fits"):
+    with pytest.raises(DeviceError, match="not one env of each shard fits"):
         count_envs(context(0), "auto", None)
+
+
+def test_one_env_of_each_shard_fits_or_it_is_an_error():
+    assert count_envs(context(32), "auto", None, 1, shards=32) == 32
+    for group, shards in ((1, 32), (8, 4)):
+        with pytest.raises(DeviceError, match=r"expected room for 32 envs.*found 31; lower shards"):
+            count_envs(context(31), "auto", None, group, shards)
 
 
 @pytest.mark.parametrize(("shards", "count"), [(0, 256), (3, 255), (4, 256)])

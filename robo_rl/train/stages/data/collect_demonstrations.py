@@ -177,8 +177,8 @@ class CollectDemonstrations(Stage):
     def _success(self, store: ZarrStore) -> dict[str, Any]:
         """Return the success rate of the expert.
 
-        Episodes that end with a wanted success have too many of them. Without the last one their
-        share is unbiased (Haldane 1945, Biometrika 33).
+        A recording that stops at its r-th success overstates the rate. Without the last episode
+        the share is unbiased (Haldane 1945, Biometrika 33).
         """
         ended = self.cfg.successes and num_successes(store) >= self.cfg.successes
         total = len(store.episodes) - bool(ended)
