@@ -162,7 +162,7 @@ def flatten_obs(rows: Mapping[str, Tensor]) -> Tensor:
     columns = {name: column for name, column in rows.items() if name.startswith(_OBS)}
     for name, column in columns.items():
         if not column.is_floating_point():
-            kind = "a picture" if column.dtype == torch.uint8 else "no number of a physical unit"
+            kind = "a picture" if column.dtype == torch.uint8 else "no physical quantity"
             raise DataError(
                 f"'{name.removeprefix(_OBS)}' is {kind}, and this model does not predict it",
                 found=str(column.dtype),
