@@ -56,9 +56,10 @@ def worst_and_best(new: EvalResult, ref: EvalResult) -> tuple[Pair, Pair] | None
         None for returns without a whole episode, which have no bounds.
     """
     if new.measure == "success":
-        won = (new._replace(success=new.success | _lost(new), lost=None), ref._replace(lost=None))
-        kept = (new._replace(lost=None), ref._replace(success=ref.success | _lost(ref), lost=None))
-        return kept, won
+        plain_new, plain_ref = new._replace(lost=None), ref._replace(lost=None)
+        worst = plain_new, plain_ref._replace(success=ref.success | _lost(ref))
+        best = plain_new._replace(success=new.success | _lost(new)), plain_ref
+        return worst, best
     known = _whole_returns([new, ref])
     if not known.numel():
         return None
