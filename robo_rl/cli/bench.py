@@ -43,7 +43,7 @@ def run(
         bool, typer.Option("--pilots", help="The runs that choose the methods' settings.")
     ] = (False),
     redo: Annotated[
-        bool, typer.Option("--redo", help="Run cells again that have other settings.")
+        bool, typer.Option("--redo", help="Run cells again that have other settings or defaults.")
     ] = (False),
     listed: Annotated[bool, typer.Option("--list", help="List the suites.")] = False,
     summary: Annotated[

@@ -44,7 +44,10 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"the records of {len(unnoted)} cells do not state whether a run was interrupted"
     for options, cells in summary["former_defaults"].items():
         names = group_cells(cells)
-        yield f"{len(cells)} with other values than the current defaults, {options}: {names}"
+        yield (
+            f"{len(cells)} with other values than the current defaults, {options} (--redo runs"
+            f" these cells again): {names}"
+        )
     if summary["world_unknown"]:
         yield f"the records of {summary['world_unknown']} cells do not contain the world"
     if summary["versions"]:

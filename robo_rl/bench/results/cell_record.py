@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from robo_rl.bench.results.run_conditions import RunConditions
 from robo_rl.bench.suite.curves import Point
-from robo_rl.bench.suite.former_defaults import FORMER
+from robo_rl.bench.suite.former_defaults import FORMER, former_defaults
 from robo_rl.bench.suite.pilots import PilotOrigin
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Curve
@@ -210,6 +210,11 @@ class CellRecord(ConfigModel):
         then, now = (without_paths(each, idle) for each in (self.config, cell.settings))
         same_order = list(then.get("stages", ())) == list(now.get("stages", ()))
         return same_order and settings_agree(then, now, cell.explicit_settings)
+
+    def former_defaults(self, cell: Cell) -> dict[str, Any]:
+        """Return the values of newer options that differ from their defaults in a cell."""
+        same = self.digest == cell.digest
+        return {} if same else former_defaults(self.config, cell.settings)
 
 
 def _point(steps: int, seconds: float, episodes: int, good: int, returns: float | None) -> Point:

@@ -18,7 +18,6 @@ from robo_rl.bench.results.parts import parts
 from robo_rl.bench.results.scores import Scores, score
 from robo_rl.bench.results.sequential_verdicts import verdicts
 from robo_rl.bench.results.time_to_threshold import median_times, time_ratio
-from robo_rl.bench.suite.former_defaults import former_defaults
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.bench.suite.suite import CellKey, Suite
 from robo_rl.stats.across_runs import improvement_bounds, probability_of_improvement
@@ -90,9 +89,7 @@ def _formerly(
 ) -> dict[str, list[str]]:
     found = dict[str, list[str]]()
     for key, record in good.items():
-        if record.digest == cells[key].digest:
-            continue
-        if options := former_defaults(record.config, cells[key].settings):
+        if options := record.former_defaults(cells[key]):
             text = ", ".join(f"{name} {value}" for name, value in options.items())
             found.setdefault(text, []).append(str(key))
     return found

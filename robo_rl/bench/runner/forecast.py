@@ -84,7 +84,7 @@ def forecast_suite(runner: SuiteRunner, jobs: int, *, redo: bool) -> SuiteForeca
     Args:
         runner: The suite, or a part of it.
         jobs: Number of cells at once; 0 takes that of the suite.
-        redo: Whether cells kept under other settings would run again.
+        redo: Whether cells kept under other settings or defaults would run again.
     """
     chosen = runner.to_run(redo=redo)
     cells = [

@@ -40,6 +40,7 @@ class CellState(StrEnum):
     """State of a cell."""
 
     KEPT = "kept"
+    FORMER = "kept with former defaults"
     STALE = "kept under other settings"
     ELSEWHERE = "kept of another world"
     BEGUN = "begun"
@@ -136,8 +137,12 @@ class SuiteRunner:
         }
 
     def to_run(self, *, redo: bool) -> list[CellKey]:
-        """Return the cells that are not kept; with ``redo`` also those of ``stale``."""
-        wanted = {CellState.BEGUN, CellState.TO_RUN} | (_NOT_COMPARED if redo else set())
+        """Return the cells that are not kept; with ``redo`` all that a run of today would change.
+
+        These are the cells of ``stale``, and those whose runs had other defaults.
+        """
+        changed = {CellState.FORMER, *_NOT_COMPARED} if redo else set[CellState]()
+        wanted = {CellState.BEGUN, CellState.TO_RUN} | changed
         return [key for key, state in self.states().items() if state in wanted]
 
     def stale(self) -> list[CellKey]:
@@ -167,14 +172,14 @@ class SuiteRunner:
         )
 
     def run(self, jobs: int, *, redo: bool) -> BenchSession:
-        """Run the cells that are not kept, and with ``redo`` those kept under other settings.
+        """Run the cells of ``to_run``.
 
         Pilots that are all kept then choose the settings of their methods.
 
         Args:
             jobs: Number of cells at once; 0 takes that of the suite. Cells divide torch's threads
                 among them, but each has as many env workers as a single cell.
-            redo: Run cells kept under other settings again and replace them.
+            redo: Run cells kept under other settings or defaults again and replace them.
 
         Raises:
             CheckpointError: A file cannot be written.
@@ -238,7 +243,9 @@ class SuiteRunner:
     def _state(self, key: CellKey) -> CellState:
         cell = self.cells[key]
         if key in self.kept:
-            return CellState.KEPT if self.kept[key].matches_cell(cell) else CellState.STALE
+            record = self.kept[key]
+            kept = CellState.FORMER if record.former_defaults(cell) else CellState.KEPT
+            return kept if record.matches_cell(cell) else CellState.STALE
         run = self.out / key.task / key.method / cell.experiment.name
         return CellState.BEGUN if run.is_dir() else CellState.TO_RUN
 
