@@ -47,7 +47,7 @@ def find_problems(
             yield Problem(label, str(error))
             policy = None
         made = None if made is None or said.makes is None else made | set(said.makes)
-    yield from _idle(stages) if is_all else ()
+    yield from (*_idle(stages), *_unexported(stages)) if is_all else ()
 
 
 def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
@@ -60,6 +60,28 @@ def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
             " that use it, in a file, and remove the stages that it replaces (bc: false)"
         )
         yield Problem(last, text)
+
+
+def _unexported(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
+    """Yield a problem of each stage whose policy no bundle has, although an earlier stage made one.
+
+    A stage that a file adds to a base has the last place unless the file lists a later stage of
+    the base after it. The bundle then has the policy of before, and nothing else says so.
+    """
+    labels = list(stages)
+    exports = [label for label in labels if _makes("bundle", stages[label])]
+    last = exports[-1] if exports else labels[-1]
+    for label in labels[labels.index(last) + 1 :]:
+        if stages[label].cls.needs and _makes("policy", stages[label]):
+            text = (
+                f"the bundle of '{last}' does not have its policy, since '{last}' comes before;"
+                f" list '{last}: {{}}', or a stage before it, after '{label}' in the file"
+            )
+            yield Problem(label, text)
+
+
+def _makes(kind: str, stage: Component[StageTraits]) -> bool:
+    return kind in (stage.cls.makes or ())
 
 
 def _missing(stage: Component[StageTraits], made: set[str] | None) -> list[str]:

@@ -155,6 +155,17 @@ def test_a_beginning_behind_the_end_is_refused():
     assert validate(settings, Experiment, run_until("policy")).stages.keys() == used.keys()
 
 
+def test_a_policy_that_no_bundle_would_have_is_refused():
+    names = ["collect", "bc", "distill", "export", "online"]
+    stages = {label: EXPERIMENT["stages"].get(label) for label in names}
+    settings = {**EXPERIMENT, "stages": stages, "waive": {}}
+    says = r"stages\.online: the bundle of 'export' does not have its policy.* 'export: \{\}'"
+    with pytest.raises(ConfigError, match=says):
+        validate(settings, Experiment)
+    validate(settings, Experiment, run_until("export"))
+    validate({**settings, "stages": {**stages, "export_again": {"name": "export"}}}, Experiment)
+
+
 def test_a_stage_that_is_not_to_be_run_is_not_asked():
     stages = {"collect": None, "bc": None, "distill": None, "record": None}
     settings = {**EXPERIMENT, "policy": LOUD, "stages": stages, "waive": {}}
