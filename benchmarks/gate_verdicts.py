@@ -3,7 +3,7 @@
 The sentence of a gate has the interval of the estimated difference, and the report has the returns
 of both policies in the env. Each row widens the bootstrap intervals by another
 ``difference_error`` and counts the runs whose new policy is better. Policies outside the data
-support are never better.
+support are never better. A gate that two suites share counts once.
 
 - ``lower``, of the better ones: the mean return is lower than that of the old policy.
 - ``significant``, of the lower ones: the 95 % interval of the true difference is below 0.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,6 +79,16 @@ def verdicts(record: CellRecord) -> Iterator[Verdict]:
             yield Verdict(low + error, margin, supported, *_gain(numbers), error, accepted)
 
 
+def distinct(records: Iterable[CellRecord]) -> list[Verdict]:
+    """Return the gates of the runs; equal ones of one task and seed, of two suites, count once."""
+    found = {
+        (record.task, record.seed, verdict): verdict
+        for record in records
+        for verdict in verdicts(record)
+    }
+    return list(found.values())
+
+
 def _gain(numbers: Mapping[str, Any]) -> tuple[float, float]:
     """Return the difference of the true returns, and half of its 95 % interval."""
     ends = [
@@ -110,7 +120,7 @@ def main() -> None:
     parser.add_argument("--suites", nargs="+", default=list(SUITES))
     args = parser.parse_args()
     kept = [record for name in args.suites for record in Results(RESULTS, name).read().values()]
-    found = [verdict for record in kept for verdict in verdicts(record)]
+    found = distinct(kept)
     rows = [count(found, error) for error in ERRORS]
     print(f"| {' | '.join(COLUMNS)} |\n" + "|---" * len(COLUMNS) + "|")
     for row in rows:

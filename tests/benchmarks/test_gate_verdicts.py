@@ -16,12 +16,12 @@ VERDICTS = import_module("gate_verdicts")
 
 @pytest.fixture(scope="module")
 def kept() -> list[Any]:
-    records = [
-        record
-        for suite in VERDICTS.SUITES
-        for record in VERDICTS.Results(VERDICTS.RESULTS, suite).read().values()
-    ]
-    return [verdict for record in records for verdict in VERDICTS.verdicts(record)]
+    return VERDICTS.distinct(records())
+
+
+def records() -> list[Any]:
+    kept = [VERDICTS.Results(VERDICTS.RESULTS, suite).read() for suite in VERDICTS.SUITES]
+    return [record for cells in kept for record in cells.values()]
 
 
 def test_what_is_read_from_a_gates_sentence_decides_as_the_gate_did(kept: list[Any]):
@@ -42,3 +42,11 @@ def test_a_larger_error_accepts_less_and_misses_more():
     assert [row["lower"] for row in rows] == [1, 0, 0]
     assert [row["significant"] for row in rows] == [1, 0, 0]
     assert [row["missed"] for row in rows] == [0, 0, 1]
+
+
+def test_a_gate_that_two_suites_share_counts_once(kept: list[Any]):
+    twice = [*records(), *records()]
+    assert VERDICTS.distinct(twice) == kept
+    other = next(each for each in twice if any(VERDICTS.verdicts(each)))
+    other = other.model_copy(update={"seed": 99})
+    assert len(VERDICTS.distinct([*twice, other])) > len(kept)
