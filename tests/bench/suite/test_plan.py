@@ -277,11 +277,12 @@ def test_the_suite_in_the_readme_of_benchmarks_composes(here: Path):
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_our_own_suites_compose(name: str):
+def test_our_own_suites_compose_and_no_two_of_their_cells_are_the_same(name: str):
     try:
-        assert load_plan(name).cells()
+        cells = load_plan(name).cells()
     except DeviceError as error:
         pytest.skip(str(error))
+    assert len({cell.digest for cell in cells.values()}) == len(cells) > 0
 
 
 def test_the_docs_list_every_field_of_a_suite_and_every_method():
