@@ -32,7 +32,9 @@ from robo_rl.stats.reported import reported_mean
 DISPLACEMENT_RAD = 0.02
 """About 1 cm at the end effector of an arm's size."""
 
-_PAIRS = 16
+_PAIRS = 64
+"""Pairs of envs of a label's gain. A policy's gain has one value for each decision of an env."""
+_POLICY_ENVS = 32
 _SHARE = 0.5
 """Share of the longest episode within which an arm is displaced."""
 
@@ -85,7 +87,7 @@ def policy_gain(
     Returns:
         As ``label_gain``; also None for observations with images.
     """
-    with closing(make_env(2 * _PAIRS)) as env:
+    with closing(make_env(_POLICY_ENVS)) as env:
         columns = _columns(env)
         if columns is None or env.obs_spec.image_names:
             return None
