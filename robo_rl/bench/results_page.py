@@ -194,10 +194,10 @@ def _figure(
 
 
 def _curves(runner: SuiteRunner, task: str, method: str) -> list[list[Point]]:
-    """Return the curve of every seed that has one."""
+    """Return the curve of every seed in which an episode ended, which none does offline."""
     cells = [kept for key, kept in runner.valid_records().items() if key[:2] == (task, method)]
     curves = (kept.points(runner.plan.suite.report.curve) for kept in cells)
-    return [points for points in curves if points]
+    return [points for points in curves if any(point.episodes for point in points)]
 
 
 def _markdown(table: Table) -> str:

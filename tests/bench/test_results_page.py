@@ -144,6 +144,14 @@ def test_every_figure_is_drawn_once(runner: SuiteRunner, monkeypatch: pytest.Mon
     assert len(page("p.md", [runner])) - 1 == len(drawn) == 4
 
 
+def test_of_a_task_whose_curves_have_no_episode_there_is_no_figure(runner: SuiteRunner):
+    for key, cell in runner.kept.items():
+        if key.task == "near":
+            runner.kept[key] = cell.model_copy(update={"curve": [(0, 0.0, 0, 0, None)] * 5})
+    drawn = [name for name in page("p.md", [runner]) if name != "p.md"]
+    assert drawn == [f"figures/tiny-far-{axis}.svg" for axis in ("env_steps", "seconds")]
+
+
 def test_further_seeds_that_are_kept_are_shown(runner: SuiteRunner):
     key = CellKey("near", "sde", 7)
     digest = runner.plan.cell(key).digest
