@@ -47,7 +47,34 @@ def find_problems(
             yield Problem(label, str(error))
             policy = None
         made = None if made is None or said.makes is None else made | set(said.makes)
+    yield from _replaced(stages)
     yield from (*_idle(stages), *_unexported(stages)) if is_all else ()
+
+
+def _replaced(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
+    """Yield a problem of each stage whose dataset or policy gives way to another before its use.
+
+    The other is of a stage that takes up nothing. A file that adds the stage ``policy`` to a base
+    and does not remove ``bc`` is such a case.
+    """
+    unused: dict[str, str] = {}  # kind → label of the stage that made the newest one
+    for label, stage in stages.items():
+        unused = {k: maker for k, maker in unused.items() if not _may_use(k, stage)}
+        made = [kind for kind in ("dataset", "policy") if _makes(kind, stage)]
+        for kind in made:
+            if (maker := unused.get(kind)) is not None and not stage.cls.needs:
+                text = (
+                    f"'{label}' replaces its {kind} before a stage uses it;"
+                    f" remove one of the two stages (such as {maker}: false)"
+                )
+                yield Problem(maker, text)
+        unused |= dict.fromkeys(made, label)
+
+
+def _may_use(kind: str, stage: Component[StageTraits]) -> bool:
+    said: type[StageTraits] = stage.cls
+    extends = kind == "dataset" and said.extends_dataset(stage.cfg)
+    return said.makes is None or extends or kind in said.needed_artifacts(stage.cfg)
 
 
 def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.datasets.spec_checks import demand_items_read, world_changes
 from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report, Stage, find_policy
 from robo_rl.train.pipeline.world_specs import check_same_specs
 from robo_rl.train.stages.first_weights import demand_same_settings
@@ -46,6 +47,17 @@ class LoadPolicy(Stage):
         """See ``Stage``."""
         del cfg, policy
         return own
+
+    @classmethod
+    def check_inputs(cls, cfg: Config, experiment: Experiment) -> None:
+        """Check that there is such a policy, which loads and has the experiment's settings.
+
+        Raises:
+            CheckpointError: The policy is missing or damaged.
+            DataError: Its settings differ from the experiment's.
+        """
+        place, _ = find_policy(Path(cfg.path).absolute())
+        demand_same_settings(place, load_policy(place), experiment)
 
     def run(self, context: Context) -> Report:
         """Check, copy and evaluate the policy.

@@ -89,17 +89,22 @@ def test_another_config_in_the_same_directory(runner: Runner, road: Any, out: Pa
     )
 
 
-def test_a_stage_that_was_refused_does_not_stand_in_the_way(runner: Runner, tmp_path: Path):
-    stages = {"policy": {"path": str(tmp_path / "nothing")}}
-    config = write_experiment(tmp_path, stages=stages, waive={})
-    check_error(runner.run("run", config, "--out", tmp_path / "runs"), "does not exist")
-    place = tmp_path / "runs" / "tiny" / "00-policy"
+def test_a_stage_that_was_refused_does_not_stand_in_the_way(
+    runner: Runner, out: Path, tmp_path: Path
+):
+    """Its env differs from the policy's, which shows when the stage has begun."""
+    shutil.copytree(out / "tiny" / "01-bc", tmp_path / "same")
+    stages = {"policy": {"path": str(out / "tiny" / "01-bc")}}
+    task = {**EXPERIMENT["task"], "robot": "so101"}
+    config = write_experiment(tmp_path, name="new", stages=stages, waive={}, task=task)
+    check_error(runner.run("run", config, "--out", out), "other arrays than the env has")
+    place = out / "new" / "00-policy"
     assert (place / "digest").exists()
     (place / ".tmp-seconds-ab12").write_text("1.0")  # of a writer that was killed
-    other = f"stages.policy.path={tmp_path / 'nowhere'}"
-    check_error(runner.run("run", config, other, "--out", tmp_path / "runs"), "does not exist")
+    other = f"stages.policy.path={tmp_path / 'same'}"
+    check_error(runner.run("run", config, other, "--out", out), "other arrays than the env has")
     (place / "half").write_text("")
-    ended = runner.run("run", config, "--out", tmp_path / "runs")
+    ended = runner.run("run", config, "--out", out)
     check_error(ended, "00-policy", "another configuration")
 
 

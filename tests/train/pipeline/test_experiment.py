@@ -150,9 +150,33 @@ def test_a_beginning_behind_the_end_is_refused():
     ):
         experiment(stages=stages)
     experiment(stages={"policy": {"path": "elsewhere"}}, waive={})
-    used = {"collect": None, "policy": {"path": "elsewhere"}, "online": None}
+    used = {"policy": {"path": "elsewhere"}, "online": None}
     settings = {**EXPERIMENT, "stages": used, "waive": {}}
     assert validate(settings, Experiment, run_until("policy")).stages.keys() == used.keys()
+
+
+@pytest.mark.parametrize(
+    ("stages", "says"),
+    [
+        (["collect", "bc", "policy", "online"], r"stages\.bc: 'policy' replaces its policy"),
+        (["collect", "bc", "scratch", "online"], r"stages\.bc: 'scratch' replaces its policy"),
+        (["collect", "dataset", "bc"], r"stages\.collect: 'dataset' replaces its dataset"),
+    ],
+)
+def test_a_result_that_is_replaced_before_a_stage_uses_it_is_refused(stages: list[str], says: str):
+    elsewhere = {"path": "elsewhere"}
+    known = {**EXPERIMENT["stages"], "policy": elsewhere, "dataset": elsewhere}
+    with pytest.raises(ConfigError, match=says):
+        experiment(stages={label: known.get(label) for label in stages}, waive={})
+
+
+def test_a_result_that_is_used_before_it_is_replaced_is_accepted():
+    """An expert records for a clone; rollouts follow demonstrations; two clones are compared."""
+    expert = {"scratch": None, "online": None, "record": None, "bc": None}
+    experiment(stages=expert, waive={})
+    longer = {"scratch": None, "collect": None, "record": {"append": True}}
+    experiment(stages=longer, waive={})
+    experiment(stages={"collect": None, "first": {"name": "bc"}, "second": "bc"}, waive={})
 
 
 def test_a_policy_that_no_bundle_would_have_is_refused():

@@ -86,7 +86,7 @@ def whole(path: Path, **policy: Any) -> Experiment:
     stages = {"dataset": {"path": "none"}, "bc": {"pretrained": str(path)}}
     changed = {**EXPERIMENT, "policy": {**EXPERIMENT["policy"], **policy}}
     found = validate({**changed, "stages": stages, "waive": {}}, Experiment)
-    check_inputs(found.stages, found)
+    check_inputs({"bc": found.stages["bc"]}, found)
     return found
 
 

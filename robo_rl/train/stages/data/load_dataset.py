@@ -15,6 +15,7 @@ from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.datasets.spec_checks import world_changes
 from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.pipeline.stage_traits import StageTraits
 from robo_rl.train.pipeline.world_digest import read_world
@@ -49,17 +50,23 @@ class LoadDataset(Stage):
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
+    @classmethod
+    def check_inputs(cls, cfg: Config, experiment: Experiment) -> None:
+        """Check that there is such a dataset.
+
+        Raises:
+            DataError: The dataset is missing or damaged.
+        """
+        del experiment
+        _open(cfg)
+
     def run(self, context: Context) -> Report:
         """Compare the dataset with the env of the evaluation.
 
         Raises:
             DataError: The dataset is missing, damaged, or has other observations or actions.
         """
-        path = Path(self.cfg.path).absolute()
-        if not path.exists():
-            hint = "say in `path` of the stage where one is, or make one: `robo-rl collect`"
-            raise DataError("there is no dataset", where=path, hint=hint)
-        store = ZarrStore.open(path)
+        store = _open(self.cfg)
         needed, hint = _needed_observations(context)
         with closing(context.experiment.make_env(1)) as env:
             check_same_specs(store.path, store.obs_spec, store.act_spec, env, needed, hint)
@@ -82,6 +89,14 @@ class LoadDataset(Stage):
         detail = f"{good} of {total} episodes succeed; at least one must"
         gate = Gate(name="demonstrations", passed=good > 0, detail=detail)
         return gate if self.cfg.labelled else None
+
+
+def _open(cfg: LoadDataset.Config) -> ZarrStore:
+    path = Path(cfg.path).absolute()
+    if not path.exists():
+        hint = "say in `path` of the stage where one is, or make one: `robo-rl collect`"
+        raise DataError("there is no dataset", where=path, hint=hint)
+    return ZarrStore.open(path)
 
 
 def _needed_observations(context: Context) -> tuple[Collection[str] | None, str]:

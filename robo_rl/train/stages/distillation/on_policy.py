@@ -17,6 +17,7 @@ from robo_rl.train.checkpoint.policies import (
     weights_digest,
 )
 from robo_rl.train.datasets.spec_checks import demand_items_read
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report, find_policy
 from robo_rl.train.stages.distillation.rounds import (
     DistillationRounds,
@@ -56,25 +57,23 @@ class DistillOnPolicy(TaughtStage):
         self.cfg = cfg
 
     @classmethod
-    def check_resources(cls, cfg: Config, policy: DenoisingPolicy, folder: Path) -> None:
-        """See ``Stage``: also that there is a teacher.
+    def check_inputs(cls, cfg: Config, experiment: Experiment) -> None:
+        """See ``StageTraits``: that there is a teacher, which loads.
 
         Raises:
             ConfigError: There is none.
+            CheckpointError: It is damaged.
         """
-        super().check_resources(cfg, policy, folder)
-        place, _ = find_policy(Path(cfg.teacher).absolute())
-        if not place.is_dir():
-            expected = "directory of a policy, or of a stage that made one"
-            raise ConfigError("no teacher", where="opd.teacher", expected=expected, found=place)
+        del experiment
+        load_policy(_find_teacher(cfg))
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same start states, and save the student.
 
         Raises:
-            CheckpointError: The teacher is missing or damaged.
+            CheckpointError: The teacher is damaged.
             SpecError: It reads other observations than the env's, or has other chains.
-            ConfigError: RL kept the student's first denoising steps.
+            ConfigError: There is no teacher, or RL kept the student's first denoising steps.
         """
         student = load_policy(context.artifact("policy"), context.device).train()
         check_trains_all_steps(student)
@@ -114,5 +113,12 @@ class DistillOnPolicy(TaughtStage):
 
     def read_teacher(self, context: Context) -> DenoisingPolicy:
         """Load the policy of the settings."""
-        place, _ = find_policy(Path(self.cfg.teacher).absolute())
-        return load_policy(place, context.device)
+        return load_policy(_find_teacher(self.cfg), context.device)
+
+
+def _find_teacher(cfg: DistillOnPolicy.Config) -> Path:
+    place, _ = find_policy(Path(cfg.teacher).absolute())
+    if not place.is_dir():
+        expected = "directory of a policy, or of a stage that made one"
+        raise ConfigError("no teacher", where="opd.teacher", expected=expected, found=place)
+    return place

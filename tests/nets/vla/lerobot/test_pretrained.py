@@ -132,9 +132,9 @@ def test_an_expert_of_other_shapes_is_refused_and_changes_nothing():
 
 
 def preflight(tree: dict[str, Any]) -> None:
-    """All checks of an experiment before its first stage runs."""
+    """The checks of a clone's experiment before its first stage runs."""
     found = validate(tree, Experiment)
-    check_inputs(found.stages, found)
+    check_inputs({"bc": found.stages["bc"]}, found)
 
 
 def test_a_folder_without_a_policy_is_refused_with_the_experiment(tmp_path: Path):
