@@ -52,7 +52,7 @@ class CollectRollouts(Stage):
         the episodes after those of the newest dataset.
 
         With ``labels: expert`` the scripted expert of the env labels every state that the policy
-        visits, and a policy that is cloned from them learns to return from its own errors (DAgger,
+        visits. A policy that is cloned from them learns to return from its own errors (DAgger,
         Ross et al. 2011, arXiv 1011.0686). The expert must be a function of the measured state.
         Failed episodes have good labels too; ``bc.only_success: false`` clones them.
         """
