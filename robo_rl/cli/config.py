@@ -36,12 +36,12 @@ def run(
 
 
 def _examine(experiment: Experiment) -> None:
-    """Check the files of the stages, and print warnings of weak gates and slow settings."""
+    """Print warnings of weak gates and slow settings, and check the files of the stages."""
     from robo_rl.train.pipeline.preflight.inputs import check_inputs
     from robo_rl.train.pipeline.preflight.run_warnings import emit_run_warnings
 
-    check_inputs(experiment.stages, experiment)
     emit_run_warnings(experiment, experiment.stages)
+    check_inputs(experiment.stages, experiment)
 
 
 def _model():

@@ -30,7 +30,7 @@ from robo_rl.bench.suite.plan import Cell, SuitePlan
 from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys, select_part
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.config.provenance import machine_info, versions
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import ConfigError, RoboRlError
 from robo_rl.env.gym_envs.env import usable_cpus
 from robo_rl.train.pipeline.preflight.inputs import check_inputs
 from robo_rl.train.pipeline.preflight.run_warnings import emit_precision_warnings
@@ -182,15 +182,15 @@ class SuiteRunner:
             redo: Run cells kept under other settings or defaults again and replace them.
 
         Raises:
-            CheckpointError: A file cannot be written.
-            ConfigError: The pilots have not chosen a setting of every method, or a file that a cell
-                reads is missing or does not fit.
+            CheckpointError: A file cannot be written, or one that a cell reads is damaged.
+            ConfigError, DataError: The pilots have not chosen a setting of every method, or a file
+                that a cell reads is missing, is damaged or does not fit.
         """
         if (refusal := self.missing_pilots()) is not None:
             raise refusal
         jobs = jobs or self.plan.suite.jobs
         chosen = self.to_run(redo=redo)
-        self._check_files()
+        self._check_files(chosen)
         threads = max(1, usable_cpus() // jobs)
         version, place = versions().get("robo-rl", ""), describe_machine(machine_info())
         pace = RunConditions(jobs=jobs, threads=threads, version=version, machine=place)
@@ -206,12 +206,16 @@ class SuiteRunner:
             self._choose()
         return sitting
 
-    def _check_files(self) -> None:
-        """Check the files that cells read, of all that have not begun."""
-        for key, state in self.states().items():
-            if state is CellState.TO_RUN:
-                experiment = self.cells[key].experiment
-                check_inputs(experiment.stages, experiment)
+    def _check_files(self, chosen: Sequence[CellKey]) -> None:
+        """Check the files that these cells read, of all that have not begun."""
+        states = self.states()
+        for key in chosen:
+            if states[key] is not CellState.BEGUN:
+                experiment = self.plan.cell(key).experiment
+                try:
+                    check_inputs(experiment.stages, experiment)
+                except RoboRlError as error:
+                    raise error.within(f"cell '{key}'") from error
 
     def _choose(self) -> None:
         """Keep the choices of methods whose pilots are complete, beside those of the others."""

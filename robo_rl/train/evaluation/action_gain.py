@@ -33,8 +33,9 @@ DISPLACEMENT_RAD = 0.02
 """About 1 cm at the end effector of an arm's size."""
 
 _PAIRS = 64
-"""Pairs of envs of a label's gain. A policy's gain has one value for each decision of an env."""
+"""Pairs of envs of a label's gain."""
 _POLICY_ENVS = 32
+"""Envs of a policy's gain, each with one value for each decision."""
 _SHARE = 0.5
 """Share of the longest episode within which an arm is displaced."""
 

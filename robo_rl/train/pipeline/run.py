@@ -71,7 +71,8 @@ def run_experiment(
     Raises:
         ConfigError: The experiment does not validate, or the directory holds another run.
         SpecError: The policy does not read what the env observes.
-        DataError: Pretrained statistics are those of other arrays.
+        DataError: A file that a stage reads is missing, is damaged or does not fit; this error may
+            also be a ConfigError or a CheckpointError.
         DeviceError: The device of the experiment does not exist.
         GateError: A stage did not pass; those before it are kept.
         CheckpointError: A file cannot be written or is damaged, or another process uses the run.

@@ -72,9 +72,10 @@ def _replaced(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]
 
 
 def _may_use(kind: str, stage: Component[StageTraits]) -> bool:
-    said: type[StageTraits] = stage.cls
-    extends = kind == "dataset" and said.extends_dataset(stage.cfg)
-    return said.makes is None or extends or kind in said.needed_artifacts(stage.cfg)
+    said, cfg = stage.cls, stage.cfg
+    of_data = said.extends_dataset(cfg) or said.learns_values_from_data(cfg)
+    is_read = kind == "dataset" and of_data
+    return said.makes is None or is_read or kind in said.needed_artifacts(cfg)
 
 
 def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:

@@ -116,9 +116,8 @@ class StageTraits:
             experiment: The whole experiment.
 
         Raises:
-            ConfigError: One is missing, or does not fit the experiment.
-            CheckpointError: One is damaged.
-            DataError: One was made with other settings.
+            ConfigError, CheckpointError, DataError: One is missing, is damaged, or does not fit
+                the experiment.
         """
         del cfg, experiment
 

@@ -54,7 +54,7 @@ class LoadPolicy(Stage):
 
         Raises:
             CheckpointError: The policy is missing or damaged.
-            DataError: Its settings differ from the experiment's.
+            DataError: Its settings differ from the experiment's, or its stage's report is damaged.
         """
         place, _ = find_policy(Path(cfg.path).absolute())
         demand_same_settings(place, load_policy(place), experiment)

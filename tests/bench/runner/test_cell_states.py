@@ -1,14 +1,19 @@
-"""Which cells run: those that are missing, and with ``redo`` those that a run would change."""
+"""Which cells run: those that are missing, and with ``redo`` those that a run would change.
+
+What they read is there before the first one begins.
+"""
 
 from __future__ import annotations
 
 import copy
 from pathlib import Path
 
-from small_suites import kept
+import pytest
+from small_suites import SUITE, kept, write_suite
 
 from robo_rl.bench.runner.suite_runner import BenchFolders, CellState, SuiteRunner
 from robo_rl.bench.suite.suite import CellKey
+from robo_rl.core.errors import ConfigError
 
 KEY, CURRENT = CellKey("near", "sde", 0), CellKey("near", "default", 0)
 
@@ -30,4 +35,27 @@ def test_a_cell_of_former_defaults_stays_in_the_tables_until_it_is_redone(here: 
     assert KEY in runner.to_run(redo=True)
     assert CURRENT not in runner.to_run(redo=True)
     (task,) = [each for each in runner.run_tasks([KEY]) if each.provides is None]
-    assert task.experiment.name == cells[KEY].experiment.name
+    assert task.cell is not None
+    redone = kept(*KEY, digest=task.cell.digest, suite="tiny", config=cells[KEY].settings)
+    runner.results.write(redone)
+    assert SuiteRunner("tiny", [], folders).states()[KEY] is CellState.KEPT
+
+
+@pytest.mark.parametrize("redo", [False, True])
+def test_a_missing_file_is_named_with_its_cell_before_a_cell_runs(here: Path, redo: bool):
+    """The cell is missing, or kept with former defaults and redone."""
+    folders, base = BenchFolders(here / "runs", here / "results"), SUITE["experiment"]
+    bc = {**base["stages"]["bc"], "pretrained": str(here / "nowhere")}
+    stages = {**base["stages"], "bc": bc}
+    write_suite(here, experiment={**base, "stages": stages}, seeds=[0], methods={"default": {}})
+    runner = SuiteRunner("tiny", [], folders)
+    if redo:
+        for key, cell in runner.cells.items():
+            then = copy.deepcopy(cell.settings)
+            del then["policy"]["train_times"]
+            runner.results.write(kept(*key, digest="0ld", suite="tiny", config=then))
+        runner = SuiteRunner("tiny", [], folders)
+        assert set(runner.states().values()) == {CellState.FORMER}
+    with pytest.raises(ConfigError, match=r"cell 'near default 0': stages\.bc: .*nowhere"):
+        runner.run(1, redo=redo)
+    assert not (here / "runs").exists()

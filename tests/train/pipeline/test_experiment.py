@@ -171,12 +171,18 @@ def test_a_result_that_is_replaced_before_a_stage_uses_it_is_refused(stages: lis
 
 
 def test_a_result_that_is_used_before_it_is_replaced_is_accepted():
-    """An expert records for a clone; rollouts follow demonstrations; two clones are compared."""
+    """An expert records for a clone; rollouts follow demonstrations; two clones are compared.
+
+    TD3 takes demonstrations up although it needs none.
+    """
     expert = {"scratch": None, "online": None, "record": None, "bc": None}
     experiment(stages=expert, waive={})
     longer = {"scratch": None, "collect": None, "record": {"append": True}}
     experiment(stages=longer, waive={})
     experiment(stages={"collect": None, "first": {"name": "bc"}, "second": "bc"}, waive={})
+    td3 = {"algo": {"name": "td3"}}
+    again = {"scratch": None, "collect": None, "online": td3, "more": {"name": "collect"}}
+    experiment(stages={**again, "bc": None}, waive={})
 
 
 def test_a_policy_that_no_bundle_would_have_is_refused():

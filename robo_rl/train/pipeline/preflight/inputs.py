@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robo_rl.config.component import Component
-from robo_rl.core.errors import ConfigError
+from robo_rl.core.errors import RoboRlError
 from robo_rl.train.pipeline.stage_traits import StageTraits
 
 
@@ -18,12 +18,11 @@ def check_inputs(stages: Mapping[str, Component[StageTraits]], experiment: Any) 
         experiment: Their experiment.
 
     Raises:
-        ConfigError: One is missing, or does not fit the experiment.
-        CheckpointError: One is damaged.
-        DataError: One was made with other settings.
+        ConfigError, CheckpointError, DataError: A file of the named stage is missing, is damaged,
+            or does not fit the experiment; see ``check_inputs`` of the stage.
     """
     for label, stage in stages.items():
         try:
             stage.cls.check_inputs(stage.cfg, experiment)
-        except ConfigError as error:
-            raise ConfigError(f"stages.{label}: {error}") from error
+        except RoboRlError as error:
+            raise error.within(f"stages.{label}") from error

@@ -63,6 +63,7 @@ class DistillOnPolicy(TaughtStage):
         Raises:
             ConfigError: There is none.
             CheckpointError: It is damaged.
+            DataError: The report of its stage is damaged.
         """
         del experiment
         load_policy(_find_teacher(cfg))
@@ -105,14 +106,16 @@ class DistillOnPolicy(TaughtStage):
         """See ``Reevaluable``: evaluates the student and its teacher.
 
         Raises:
-            DataError: The teacher is another than that of the training.
+            ConfigError: There is no teacher.
+            CheckpointError: It is damaged.
+            DataError: It is another than that of the training, or its stage's report is damaged.
         """
         found = weights_digest(self.read_teacher(context))
         TeacherIdentity(self.cfg.teacher, found).demand(report.numbers["teacher"])
         return self.compare(context, report, self.cfg.margin)
 
     def read_teacher(self, context: Context) -> DenoisingPolicy:
-        """Load the policy of the settings."""
+        """Load the policy of the settings; it raises what ``check_inputs`` does."""
         return load_policy(_find_teacher(self.cfg), context.device)
 
 
@@ -120,5 +123,5 @@ def _find_teacher(cfg: DistillOnPolicy.Config) -> Path:
     place, _ = find_policy(Path(cfg.teacher).absolute())
     if not place.is_dir():
         expected = "directory of a policy, or of a stage that made one"
-        raise ConfigError("no teacher", where="opd.teacher", expected=expected, found=place)
+        raise ConfigError("no teacher", where="teacher", expected=expected, found=place)
     return place

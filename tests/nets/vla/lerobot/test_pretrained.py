@@ -132,7 +132,7 @@ def test_an_expert_of_other_shapes_is_refused_and_changes_nothing():
 
 
 def preflight(tree: dict[str, Any]) -> None:
-    """The checks of a clone's experiment before its first stage runs."""
+    """Check the files of stage ``bc`` before its experiment begins."""
     found = validate(tree, Experiment)
     check_inputs({"bc": found.stages["bc"]}, found)
 

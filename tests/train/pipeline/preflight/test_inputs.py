@@ -27,8 +27,12 @@ def run(place: Path, stages: dict[str, Any], **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("stages", "key", "says"),
     [
-        ({**SCRATCH, "dataset": {}, "export": {}}, "path", "nowhere: there is no dataset"),
-        ({**COLLECT, "policy": {}, "export": {}}, "path", "nowhere"),
+        (
+            {**SCRATCH, "dataset": {}, "export": {}},
+            "path",
+            r"stages\.dataset: .*no dataset",
+        ),
+        ({**COLLECT, "policy": {}, "export": {}}, "path", r"stages\.policy: .*nowhere"),
         ({**SCRATCH, "opd": {}}, "teacher", r"stages\.opd: .*no teacher.*nowhere"),
         ({**COLLECT, "bc": {}}, "pretrained", r"stages\.bc: .*nowhere: no such folder"),
     ],
