@@ -184,9 +184,8 @@ class DiffusionPolicy(MatchingPolicy):
         without a lower noise bound, as in DPPO's evaluation (2409.00588). A policy fine-tuned under
         DDPM may perform much worse under deterministic DDIM.
 
-        The cloning loss is that of DDPM: all times, and equal weights of the errors of ε. On a
-        function of five numbers, weights of the action doubled the error of DDIM with 5 of 20
-        steps, and the times of inference alone changed it little.
+        The cloning loss is that of DDPM: all times, and equal weights of the errors of ε. Suite
+        ``cloning`` shows no difference to weights of the action.
         """
 
         num_steps: int = Field(default=10, ge=1)
