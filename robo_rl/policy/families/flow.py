@@ -8,10 +8,10 @@ is the velocity.
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.config.component import Component, component, default
@@ -33,6 +33,8 @@ from robo_rl.policy.schedule import Positive, PositiveShare, start_value
 
 MIN_GAP = 0.1
 """Lower bound of 1 − t in the conversion of an action to a velocity; 1/K if that is less."""
+PUBLISHED_LOSS = {"train_times": "uniform", "loss_weight": "prediction"}
+"""Default cloning loss of networks that predict velocities (arXiv 2210.02747, eq. 23)."""
 
 
 class FlowOde:
@@ -218,7 +220,11 @@ class FlowPolicy(MatchingPolicy):
     """
 
     class Config(MatchingPolicy.Config, OmitsDefaults):
-        """Exploration uses flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
+        """Exploration uses flow_sde, flow_cps or flow_noise; evaluation integrates the ODE.
+
+        With ``prediction_type: vel`` the defaults of the cloning loss are those of the papers:
+        ``train_times: uniform`` and ``loss_weight: prediction``.
+        """
 
         omitted: ClassVar[tuple[str, ...]] = ("clip",)
         expected_prediction: ClassVar[str] = "vel"
@@ -228,6 +234,13 @@ class FlowPolicy(MatchingPolicy):
         """Network output: the action, or the velocity."""
         clip: float = Field(default=0.0, ge=0.0)
         """Largest absolute predicted action of a chain, in normalised units; 0 is off."""
+
+        @model_validator(mode="after")
+        def _loss_of_velocities(self) -> Self:
+            if self.prediction_type == "vel":
+                unset = PUBLISHED_LOSS.keys() - self.model_fields_set
+                vars(self).update({name: PUBLISHED_LOSS[name] for name in unset})  # it is frozen
+            return self
 
     cfg: Config
 

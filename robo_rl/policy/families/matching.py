@@ -34,6 +34,9 @@ class MatchingPolicy(DenoisingPolicy):
         ``loss_weight: action`` weighs the errors of the action equally at all times, and
         ``prediction`` those of the prediction, as the papers do. Diffusion scales the action in x
         by √ᾱ, and ``action`` then weighs the errors of √ᾱ times the action.
+
+        The defaults are of networks that predict the action. Networks that predict velocities or ε
+        default to ``uniform`` and ``prediction``. Suite ``cloning`` has the figures.
         """
 
         train_times: Literal["grid", "uniform"] = "grid"

@@ -64,3 +64,14 @@ def test_uniform_times_fill_the_schedule(sampler, most):
     assert 0.9 * most < len(t.unique()) <= most
     assert float(t.min()) >= 0.0
     assert float(t.max()) < 1.0
+
+
+def test_velocities_have_the_published_loss_unless_told_otherwise():
+    def loss_of(**fields: str) -> tuple[str, str]:
+        cfg = matching("flow_noise", fields).cfg
+        return cfg.train_times, cfg.loss_weight
+
+    assert loss_of() == ("grid", "action")
+    assert loss_of(prediction_type="vel") == ("uniform", "prediction")
+    assert loss_of(prediction_type="vel", train_times="grid") == ("grid", "prediction")
+    assert loss_of(prediction_type="vel", loss_weight="action") == ("uniform", "action")

@@ -75,6 +75,7 @@ def policy_settings(
     return {
         "name": "flow",
         "prediction_type": "vel",
+        "train_times": "grid",
         "loss_weight": "prediction",
         "horizon": config.chunk_size,
         "exec_horizon": config.chunk_size,
