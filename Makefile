@@ -4,6 +4,8 @@ BIN := .venv/bin
 # rclpy's tests, by it, where tools/ros2_venv was run.
 ROS2_TESTS := ! test -e .venv-ros2/.installed || OMP_NUM_THREADS=1 .venv-ros2/bin/ros python -m pytest \
 	tests/sim2real/transport tests/sim2real/ros2 -k ros2
+# What a robot loads runs on the Python of ROS 2 Humble.
+DEPLOYED := sim2real robots $(addprefix robo_rl/,api bundle cli config core language)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
 setup:
@@ -26,6 +28,7 @@ check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --pythonpath $(BIN)/python --pythonversion 3.10 $(DEPLOYED)
 	$(BIN)/lint-imports
 
 format: setup

@@ -5,7 +5,7 @@ The command line prints ``str(error)`` and exits with 2; a traceback is shown on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -38,9 +38,10 @@ class RoboRlError(Exception):
         self.found, self.hint = found, hint
         super().__init__(self._sentence())
 
-    def within(self, whole: str) -> Self:
-        """Return the error with the name of what its place is part of, such as a stage."""
-        return type(self)(f"{whole}: {self}")
+    def place_within(self, whole: str) -> None:
+        """Put the name of what the place is part of, such as a stage, before the place."""
+        self.where = whole if self.where is None else f"{whole}: {self.where}"
+        self.args = (self._sentence(),)
 
     def _sentence(self) -> str:
         text = self.problem if self.where is None else f"{self.where}: {self.problem}"

@@ -28,7 +28,7 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
     }
     if isinstance(teacher, FlowPolicy):
         shared |= {"prediction_type": teacher.cfg.prediction_type, "clip": teacher.cfg.clip}
-    cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
+    cfg = FlowPolicy.Config(**shared, num_steps=1, train_times="grid", net=teacher.cfg.net)
     student = FlowPolicy(cfg, teacher.env_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
     own = student.net.state_dict()
     fits = {name: w for name, w in teacher.net.state_dict().items() if w.shape == own[name].shape}

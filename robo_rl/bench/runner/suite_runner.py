@@ -208,14 +208,14 @@ class SuiteRunner:
 
     def _check_files(self, chosen: Sequence[CellKey]) -> None:
         """Check the files that these cells read, of all that have not begun."""
-        states = self.states()
         for key in chosen:
-            if states[key] is not CellState.BEGUN:
-                experiment = self.plan.cell(key).experiment
+            cell = self.plan.cell(key) if key in self.kept else self.cells[key]
+            if not self._run(cell).is_dir():
                 try:
-                    check_inputs(experiment.stages, experiment)
+                    check_inputs(cell.experiment.stages, cell.experiment)
                 except RoboRlError as error:
-                    raise error.within(f"cell '{key}'") from error
+                    error.place_within(f"cell '{key}'")
+                    raise
 
     def _choose(self) -> None:
         """Keep the choices of methods whose pilots are complete, beside those of the others."""
@@ -250,8 +250,10 @@ class SuiteRunner:
             record = self.kept[key]
             kept = CellState.FORMER if record.former_defaults(cell) else CellState.KEPT
             return kept if record.matches_cell(cell) else CellState.STALE
-        run = self.out / key.task / key.method / cell.experiment.name
-        return CellState.BEGUN if run.is_dir() else CellState.TO_RUN
+        return CellState.BEGUN if self._run(cell).is_dir() else CellState.TO_RUN
+
+    def _run(self, cell: Cell) -> Path:
+        return self.out / cell.key.task / cell.key.method / cell.experiment.name
 
 
 def _published(folders: BenchFolders, name: str, plan: SuitePlan) -> dict[CellKey, CellRecord]:

@@ -35,14 +35,20 @@ class MatchingPolicy(DenoisingPolicy):
         ``prediction`` those of the prediction, as the papers do. Diffusion scales the action in x
         by √ᾱ, and ``action`` then weighs the errors of √ᾱ times the action.
 
-        The defaults are of networks that predict the action. Networks that predict velocities or ε
-        default to ``uniform`` and ``prediction``. Suite ``cloning`` has the figures.
+        Suite ``cloning`` has figures of the choices.
         """
 
         train_times: Literal["grid", "uniform"] = "grid"
-        """Times of the cloning loss: those of the K denoising steps, or all times."""
+        """Times of the cloning loss: those of the K denoising steps, or all times.
+
+        A network that predicts velocities or ε defaults to ``uniform``. ``ratio: cfm`` and the
+        option ``time_sampling: bc`` of NFT draw these times too.
+        """
         loss_weight: Literal["action", "prediction"] = "action"
-        """Error that the cloning loss weighs equally at all times."""
+        """Error that the cloning loss weighs equally at all times.
+
+        A network that predicts velocities or ε defaults to ``prediction``.
+        """
 
     cfg: Config
 

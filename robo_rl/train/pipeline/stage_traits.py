@@ -58,7 +58,9 @@ class StageTraits:
 
     @classmethod
     def learns_values_from_data(cls, cfg: Any) -> bool:
-        """Return whether critics learn from the dataset, which then has all observations.
+        """Return whether it learns values from the dataset, which then has all observations.
+
+        A stage that reads a dataset without need of one says so here.
 
         Args:
             cfg: The stage's own ``Config``.

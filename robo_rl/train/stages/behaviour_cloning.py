@@ -129,7 +129,7 @@ class CloneBehaviour(Stage):
         Raises:
             ConfigError: It has others, or the folder has no config of a policy.
             CheckpointError: The policy of another run is missing or damaged.
-            DataError: The policy of another run has other settings.
+            DataError: The policy of another run has other settings, or its report is damaged.
         """
         if cfg.pretrained:
             first = first_weights(cfg.pretrained)

@@ -6,7 +6,7 @@ Empty fields are taken from the robot's description.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -51,6 +51,9 @@ from robo_rl_sim2real.perception.observer import Observer, Source
 from robo_rl_sim2real.recording.recorder import FlightRecorder
 from robo_rl_sim2real.transport.base import Transport
 from robo_rl_sim2real.watchdog.guard import Watchdog
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _ROUNDING = 1e-4
 """Distance of a start pose beyond a limit, in rad or m, that is a rounded number."""

@@ -25,4 +25,5 @@ def check_inputs(stages: Mapping[str, Component[StageTraits]], experiment: Any) 
         try:
             stage.cls.check_inputs(stage.cfg, experiment)
         except RoboRlError as error:
-            raise error.within(f"stages.{label}") from error
+            error.place_within(f"stages.{label}")
+            raise
