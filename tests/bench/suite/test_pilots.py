@@ -24,8 +24,10 @@ from robo_rl.bench.results.scores import mean
 from robo_rl.bench.suite.curves import Point
 from robo_rl.bench.suite.plan import SuitePlan
 from robo_rl.bench.suite.suite import CellKey, ReportConfig, cell_keys
-from robo_rl.bench.suite.suite_file import load_plan
+from robo_rl.bench.suite.suite_file import load_plan, suite_names
 from robo_rl.core.errors import ConfigError, DataError
+
+ROOT = Path(__file__).parents[3]
 
 
 def rate(lr: float) -> dict[str, Any]:
@@ -265,3 +267,14 @@ def test_pilots_keep_the_order_of_the_suite_in_which_methods_take_turns(plan: Su
     keys = cell_keys(replace(plan.pilot_plan()).suite)
     assert [key.seed for key in keys] == [100] * 6 + [101] * 6
     assert [key.method for key in keys[:3]] == ["default@0", "default@1", "sde@0"]
+
+
+def test_every_kept_choice_is_one_among_the_settings_of_its_suite(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    plans = {name: load_plan(name) for name in suite_names()}
+    piloted = {name: plan for name, plan in plans.items() if plan.suite.pilots is not None}
+    assert piloted
+    for name, plan in piloted.items():
+        choices = PilotChoices.read(Path("benchmarks/results"), name)
+        stale = choices.methods.keys() - choices.valid(plan).methods.keys()
+        assert not stale, f"robo-rl bench {name} --pilots"
