@@ -81,6 +81,26 @@ class Algorithm(Learner, ABC):
         del cfg
         return cls.takes_demonstrations
 
+    @classmethod
+    def check_processes(cls, cfg: Any, count: int) -> None:
+        """Check that so many processes can learn together under these settings.
+
+        Args:
+            cfg: The algorithm's own ``Config``.
+            count: Number of processes.
+
+        Raises:
+            ConfigError: They cannot.
+        """
+        del cfg
+        if count > 1 and not cls.learns_together:
+            raise ConfigError(
+                f"{cls.__name__} does not learn in several processes",
+                where="launch",
+                expected="one process",
+                found=f"{count} processes",
+            )
+
     @property
     def needs_demonstrations(self) -> tuple[str, ...]:
         """Names of the config settings that need a dataset; none by default."""

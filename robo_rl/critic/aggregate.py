@@ -12,7 +12,6 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import ConfigError
 
 
 class EnsembleAggregation:
@@ -23,7 +22,7 @@ class EnsembleAggregation:
         members: M.
 
     Raises:
-        ConfigError: The subset is larger than the ensemble.
+        ValueError: The subset is larger than the ensemble.
     """
 
     class Config(ConfigModel):
@@ -45,15 +44,29 @@ class EnsembleAggregation:
         quantile: float = Field(default=0.25, ge=0.0, le=1.0)
         """Quantile of the members in mode ``quantile``."""
 
+        def check_critic(self, members: int, *, learns_laws: bool = False) -> None:
+            """Check that an ensemble can be reduced so.
+
+            Args:
+                members: M.
+                learns_laws: Whether the members' laws are reduced, which the result must mix.
+
+            Raises:
+                ValueError: The subset is larger than the ensemble, or the rule mixes no laws.
+            """
+            if self.mode == "subset_min" and self.subset > members:
+                raise ValueError(
+                    f"subset: larger than the ensemble; expected at most {members}, found"
+                    f" {self.subset}; give the critic more members"
+                )
+            if learns_laws and self.mode in ("lower_bound", "quantile"):
+                raise ValueError(
+                    "mode: no member's law and no mixture of them; expected min, mean or subset_min"
+                    f" with a categorical critic, found {self.mode}"
+                )
+
     def __init__(self, cfg: Config, members: int) -> None:
-        if cfg.mode == "subset_min" and cfg.subset > members:
-            raise ConfigError(
-                "the subset is larger than the ensemble",
-                where="subset",
-                expected=f"at most {members}",
-                found=cfg.subset,
-                hint="give the critic more members",
-            )
+        cfg.check_critic(members)
         self.cfg = cfg
 
     def __call__(self, values: Tensor, generator: torch.Generator) -> Tensor:
@@ -67,19 +80,6 @@ class EnsembleAggregation:
         if self.cfg.mode == "subset_min":
             values = values[random_subset(len(values), self.cfg.subset, generator)]
         return values.amin(dim=0)
-
-    def check_is_mixture(self) -> None:
-        """Check that the rule is a mixture of the members.
-
-        Raises:
-            ConfigError: It is not.
-        """
-        if self.cfg.mode in ("lower_bound", "quantile"):
-            raise ConfigError(
-                "target_aggregation: no member's law and no mixture of them",
-                expected="min, mean or subset_min with a categorical critic",
-                found=self.cfg.mode,
-            )
 
     def member_weights(self, values: Tensor, generator: torch.Generator) -> Tensor:
         """Return the weights (M, …) of the members in the mixture, given values (M, …)."""

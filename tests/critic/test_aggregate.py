@@ -7,7 +7,6 @@ from itertools import combinations
 import pytest
 import torch
 
-from robo_rl.core.errors import ConfigError
 from robo_rl.critic.aggregate import EnsembleAggregation, lower_bound
 
 VALUES = torch.tensor([[1.0, 8.0], [2.0, 4.0], [6.0, 0.0]])
@@ -40,7 +39,7 @@ def test_the_lower_bound_of_two_is_their_min(generator):
 
 
 def test_a_subset_beyond_the_ensemble_is_refused(generator):
-    with pytest.raises(ConfigError, match="at most 3, found 4"):
+    with pytest.raises(ValueError, match="at most 3, found 4"):
         aggregate("subset_min", generator, subset=4)
 
 

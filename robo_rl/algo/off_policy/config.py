@@ -77,6 +77,17 @@ class OffPolicyConfig(OffPolicyActorConfig):
         return self
 
     @model_validator(mode="after")
+    def _critics_can_be_reduced(self) -> Self:
+        laws = self.critic.head.kind == "categorical"
+        for name, learns_laws in (("target_aggregation", laws), ("actor_aggregation", False)):
+            rule: EnsembleAggregation.Config = getattr(self, name)
+            try:
+                rule.check_critic(self.critic.members, learns_laws=learns_laws)
+            except ValueError as error:
+                raise ValueError(f"{name}.{error}") from error
+        return self
+
+    @model_validator(mode="after")
     def _what_is_simulated_is_told_from_what_is_real(self) -> Self:
         if self.dynamics_gap is None:
             return self

@@ -30,25 +30,29 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction
 from robo_rl.policy.kernels.gaussian import GaussianKernel
+from robo_rl.policy.noise import std_scale
 
 _FAR = 20.0
 """A raw noise level whose std is at its bound within float64 precision."""
+
+_MARGIN = 1e-6
+"""Distance of the target entropy from its bounds, as a share of the distance between them."""
 
 
 class SacConfig(OffPolicyConfig):
     """Hyper-parameters; see ``OffPolicyConfig``.
 
     The temperature is tuned so that the entropy of the policy equals that of noise with
-    ``target_std``, in network units, at every trained step. A ``target_std`` of 0.09 is the usual
-    −1 nat per dimension.
+    ``target_std`` at every trained step. Null is the geometric mean of the sampler's bounds. In
+    units of the range 0.09 is the usual −1 nat per dimension.
 
     With ``entropy_in_target`` values include future entropy, as in the papers; RLPD may leave it
     out. With ``replay.n_step`` > 1 it must be off, because the replay does not store the entropy of
     the decisions in between.
     """
 
-    target_std: float = Field(default=0.1, gt=0.0)
-    """Standard deviation of the noise whose entropy is the target, in network units."""
+    target_std: float | None = Field(default=None, gt=0.0)
+    """Std of the noise whose entropy is the target, in the sampler's ``std_unit``."""
     temperature: float = Field(default=0.01, gt=0.0)
     """Initial temperature, in the unit of values."""
     temperature_lr: float = Field(default=3e-4, ge=0.0)
@@ -111,9 +115,11 @@ class SoftActor(ActorTrainer):
         super().__init__(cfg, policy, generator)
         _check_target_std(policy, cfg.target_std)
         self.entropy_in_target = cfg.entropy_in_target
-        target = entropy(policy, std=cfg.target_std)
         self.temperature = Temperature(
-            cfg.temperature, cfg.temperature_lr, target, policy.normalizer.device
+            cfg.temperature,
+            cfg.temperature_lr,
+            _target_entropy(policy, cfg.target_std),
+            policy.normalizer.device,
         )
 
     def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -146,19 +152,36 @@ def entropy(policy: DenoisingPolicy, *, std: float | None = None, raw: float = 0
 
     Args:
         policy: Defines the stochastic steps and the correlation of noise along the chunk.
-        std: Std of the noise at every stochastic step, in network units; by default from ``raw``.
-        raw: Raw output of the learnt noise level.
+        std: Std of the noise at every stochastic step, in the sampler's ``std_unit``; by default
+            from ``raw``.
+        raw: Raw output of the learnt noise level; 0 is the geometric mean of the bounds.
     """
     steps = policy.trainable_steps.nonzero().flatten()
     x = torch.zeros(len(steps), policy.horizon, policy.act_spec.size, dtype=torch.float64)
     prediction = Prediction(x, torch.full_like(x, raw))
     kernel = cast(GaussianKernel, policy.sampler.kernel(steps, x, prediction))
     if std is not None:
-        kernel = replace(kernel, std=torch.where(kernel.std > 0, std, 0.0))
+        kernel = replace(kernel, std=std * _unit(policy) * (kernel.std > 0))
     return float(kernel.entropy()[:, : policy.exec_horizon].sum())
 
 
-def _check_target_std(policy: DenoisingPolicy, target_std: float) -> None:
+def _unit(policy: DenoisingPolicy) -> Tensor:
+    """Return the sampler's ``std_unit`` in network units, (A,) or a number."""
+    options = policy.cfg.sampler.cfg, policy.act_spec, policy.normalizer, policy.exec_horizon
+    scale = std_scale(*options)
+    return scale[0] if scale else torch.ones((), dtype=torch.float64)
+
+
+def _target_entropy(policy: DenoisingPolicy, target_std: float | None) -> float:
+    """Return the entropy of ``target_std``; for null, by the bounds at the start of training."""
+    before = policy.progress
+    policy.set_progress(0.0)
+    target = entropy(policy, std=target_std)
+    policy.set_progress(before)
+    return target
+
+
+def _check_target_std(policy: DenoisingPolicy, target_std: float | None) -> None:
     """Check that ``target_std`` is between the bounds of the learnt noise.
 
     Raises:
@@ -171,14 +194,15 @@ def _check_target_std(policy: DenoisingPolicy, target_std: float) -> None:
             found=policy.cfg.sampler.name,
             hint="algorithm 'td3' takes any sampler",
         )
-    before = policy.progress
+    target, before = _target_entropy(policy, target_std), policy.progress
     for progress in (1.0, 0.0, before):  # annealed bounds are extreme at one end
         policy.set_progress(progress)
         low, high = (entropy(policy, raw=raw) for raw in (-_FAR, _FAR))
-        if not low < entropy(policy, std=target_std) < high:
+        margin = _MARGIN * (high - low)
+        if not low + margin < target < high - margin:
             raise ConfigError(
                 "the noise that the temperature is tuned to is out of reach",
                 where="target_std",
-                expected="between the sampler's std_min and std_max throughout training",
-                found=target_std,
+                expected="above the sampler's std_min and below its std_max throughout training",
+                found="null, the geometric mean of both" if target_std is None else target_std,
             )

@@ -74,7 +74,7 @@ class CategoricalBackup:
         generator: Random source of the rule.
 
     Raises:
-        ConfigError: The rule is not a mixture of members.
+        ValueError: The rule is not a mixture of members.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class CategoricalBackup:
     ) -> None:
         self.critic, self.target, self.rule, self.generator = critic, target, rule, generator
         self.head = critic.histogram
-        rule.check_is_mixture()
+        rule.cfg.check_critic(critic.members, learns_laws=True)
 
     @torch.no_grad()
     def targets(self, batch: Transitions, act: Tensor, cost: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def make_backup(
     """Return a categorical backup for a distributional critic, else a scalar one.
 
     Raises:
-        ConfigError: See ``CategoricalBackup``.
+        ValueError: See ``CategoricalBackup``.
     """
     learns = CategoricalBackup if critic.distributional else ScalarBackup
     return learns(critic, target, rule, generator)

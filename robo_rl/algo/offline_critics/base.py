@@ -7,9 +7,10 @@ reduces its members to one value. Offline algorithms use Q' and the advantage Q'
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Self
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
@@ -50,6 +51,14 @@ class OfflineCriticsConfig(ConfigModel):
     @classmethod
     def _learns_values(cls, critic: QCritic.Config) -> QCritic.Config:
         return critic.demand_values()
+
+    @model_validator(mode="after")
+    def _critics_can_be_reduced(self) -> Self:
+        try:
+            self.aggregation.check_critic(self.critic.members)
+        except ValueError as error:
+            raise ValueError(f"aggregation.{error}") from error
+        return self
 
 
 class OfflineCritics(QLearner, Trainable):

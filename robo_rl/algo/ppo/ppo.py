@@ -19,6 +19,7 @@ from robo_rl.algo.ppo import objective
 from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor, check_capturable
 from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.algo.ppo.rollout_reuse import RolloutReuse, check_reusable, effective_share
+from robo_rl.core.errors import ConfigError
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -76,6 +77,18 @@ class Ppo(OnPolicy):
         check_capturable(cfg, policy)
         if cfg.reused_rollouts:
             check_reusable(policy)
+
+    @classmethod
+    def check_processes(cls, cfg: Config, count: int) -> None:
+        """Refuse to reuse rollouts in several processes; a checkpoint holds those of one."""
+        super().check_processes(cfg, count)
+        if cfg.reused_rollouts and count > 1:
+            raise ConfigError(
+                "reused_rollouts: earlier rollouts are of one process",
+                where="algo.reused_rollouts",
+                expected="0, or one process",
+                found=f"{count} processes",
+            )
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """See ``OnPolicy``; learns from earlier rollouts too if they are reused."""

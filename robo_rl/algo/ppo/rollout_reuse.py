@@ -26,7 +26,6 @@ from robo_rl.algo.ppo.ratio_units import RatioMode, make_units
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.stateful import Stateful
 from robo_rl.data.rollout import Rollout, join_rollouts
-from robo_rl.distributed.process_group import rank_info
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.schedule import Schedule, is_scheduled
 
@@ -39,21 +38,13 @@ class RolloutReuse(Stateful):
         policy: The policy under training.
 
     Raises:
-        ConfigError: There are several processes, whose rollouts a checkpoint would not hold, or the
-            policy is not reusable (``check_reusable``).
+        ConfigError: The policy is not reusable (``check_reusable``).
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ("stored",)
 
     def __init__(self, count: int, policy: DenoisingPolicy) -> None:
         check_reusable(policy)
-        if rank_info().world_size > 1:
-            raise ConfigError(
-                "reused_rollouts: earlier rollouts are of one process",
-                expected="one process",
-                found=f"{rank_info().world_size} processes",
-                hint="set algo.reused_rollouts to 0, or launch.processes to 1",
-            )
         self.count = count
         self.earlier = list[Rollout]()
 

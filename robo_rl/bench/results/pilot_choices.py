@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 
 from robo_rl.bench.results.cell_record import CellRecord, read_json
 from robo_rl.bench.results.scores import mean, score, score_before
+from robo_rl.bench.suite.config_layers import expand_layer
 from robo_rl.bench.suite.curves import Point
 from robo_rl.bench.suite.pilots import (
     FOLDER,
@@ -28,7 +29,7 @@ from robo_rl.bench.suite.pilots import (
 )
 from robo_rl.bench.suite.plan import SuitePlan
 from robo_rl.bench.suite.suite import CellKey, ReportConfig, cell_keys
-from robo_rl.config.compose import resolve_tree
+from robo_rl.config.compose import plain
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.core.errors import CheckpointError, DataError
@@ -212,7 +213,7 @@ def _trial(
     own = {key: kept[key] for key in cell_keys(pilots.suite) if key.method == name}
     areas = [area(each, ends[key.task, key.seed], report) for key, each in own.items()]
     return PilotTrial(
-        overrides=resolve_tree(pilots.settings[name]).values,
+        overrides=plain(expand_layer(pilots.settings[name])),
         score=_mean(score(each, report) for each in own.values()),
         area=_mean(areas),
         digest=pilots.settings_digest(name),

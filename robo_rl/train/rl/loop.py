@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import torch
 
 from robo_rl.algo.base import Algorithm
-from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.stateful import Stateful
 from robo_rl.data.rollout import Rollout
@@ -92,10 +91,10 @@ class Loop(Stateful):
             demand_rollout_memory(policy, self.num_envs * cfg.decisions, reused)
         if policy.cfg.finetune_steps and policy.reference_net is None:
             policy.freeze_reference()
+        cfg.algo.cls.check_processes(cfg.algo.cfg, rank_info().world_size)
         with seeded_initialization("critic", seed):
             mine = self.num_envs // rank_info().world_size
             self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed, policy.device))
-        _demand_together(self.algo, cfg.algo.name)
         self.algo.keep_files_in(context.directory / ALGO_FILES)
         load_demonstrations(self.algo, policy, context)
         load_offline_critics(self.algo, context)
@@ -342,12 +341,6 @@ def _stream(seed: int, device: torch.device) -> torch.Generator:
     """Return this process's minibatch stream; the first process's is that of a single process."""
     rank = rank_info().rank
     return make_generator("minibatch", seed, *((rank,) if rank else ()), device=device)
-
-
-def _demand_together(algo: Algorithm, name: str) -> None:
-    if rank_info().world_size > 1 and not algo.learns_together:
-        hint = "run it with one process"
-        raise ConfigError(f"algorithm '{name}' does not learn in several processes", hint=hint)
 
 
 def _shards(state: dict[str, Any]) -> int:

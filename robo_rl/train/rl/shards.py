@@ -50,15 +50,24 @@ class ShardPlan(NamedTuple):
         rank, size = rank_info()
         fits = kept and kept % size == 0 and not (single and kept != size)
         total = wanted or (kept if kept and fits else size)
-        if total % size or num_envs % total:
-            raise ConfigError(
-                "online.shards" if total % size else "online.num_envs",
-                expected=f"a multiple of {size if total % size else total}",
-                found=total if total % size else num_envs,
-                hint=f"{total} parts of {num_envs} envs, over {size} processes",
-            )
+        check_shards(total, size, num_envs)
         count = total // size
         return cls(total, range(rank * count, (rank + 1) * count))
+
+
+def check_shards(total: int, processes: int, num_envs: int) -> None:
+    """Check that shards divide evenly over processes, and envs over shards.
+
+    Raises:
+        ConfigError: They do not.
+    """
+    if total % processes or num_envs % total:
+        raise ConfigError(
+            "online.shards" if total % processes else "online.num_envs",
+            expected=f"a multiple of {processes if total % processes else total}",
+            found=total if total % processes else num_envs,
+            hint=f"{total} parts of {num_envs} envs, over {processes} processes",
+        )
 
 
 class ShardedCollector:

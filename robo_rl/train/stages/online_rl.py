@@ -15,6 +15,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
+from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.preflight.policy import check_policy_fits
 from robo_rl.train.pipeline.processes.multi_process import pinned_resources
 from robo_rl.train.pipeline.stage import Context, Report, Stage
@@ -23,6 +24,7 @@ from robo_rl.train.rl.exploration.exploring_policy import exploration_policy, wi
 from robo_rl.train.rl.joint_distillation import WHY
 from robo_rl.train.rl.loop import ALGO_FILES, Loop
 from robo_rl.train.rl.loop_config import LoopConfig
+from robo_rl.train.rl.shards import check_shards
 from robo_rl.train.stages.video import record_video
 
 
@@ -50,8 +52,12 @@ class OnlineRl(Stage):
 
     @classmethod
     def needed_artifacts(cls, cfg: Config) -> tuple[str, ...]:
-        """See ``StageTraits``: also a success classifier, for the process reward."""
-        return (*cls.needs, "success") if cfg.process_reward.weight else cls.needs
+        """See ``StageTraits``: also a success classifier, and critics to start from."""
+        options = {
+            "success": cfg.process_reward.weight,
+            "critics": getattr(cfg.algo.cfg, "warm_start_critics", False),
+        }
+        return (*cls.needs, *(kind for kind, is_used in options.items() if is_used))
 
     @classmethod
     def output_policy(
@@ -80,6 +86,14 @@ class OnlineRl(Stage):
         size = getattr(cfg.algo.cfg, "group_size", 1)
         if cfg.num_envs != "auto":
             check_groups(size, cfg.num_envs)
+
+    @classmethod
+    def check_experiment(cls, cfg: Config, experiment: Experiment) -> None:
+        """See ``Stage``: the processes of the launch."""
+        count = max(experiment.launch.processes, experiment.launch.gpus, 1)
+        cfg.algo.cls.check_processes(cfg.algo.cfg, count)
+        if cfg.num_envs != "auto":
+            check_shards(cfg.shards or count, count, cfg.num_envs)
 
     @classmethod
     def learns_values_from_data(cls, cfg: Config) -> bool:

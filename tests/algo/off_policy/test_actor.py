@@ -14,6 +14,7 @@ from robo_rl.algo.off_policy.actor import out_of_range
 from robo_rl.algo.off_policy.sac import Sac, SoftActor, entropy
 from robo_rl.algo.off_policy.td3 import DeterministicActor, Td3
 from robo_rl.core.errors import ConfigError
+from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
 OBS = {"x": torch.linspace(-1.0, 1.0, 64)[:, None, None]}
@@ -171,3 +172,41 @@ def test_noise_that_cannot_be_reached_is_refused():
     assert actor_of("sac", control_policy(sampler=sampler), target_std=0.05)
     with pytest.raises(ConfigError, match="target_std"):
         actor_of("sac", control_policy(sampler=sampler), target_std=0.1)
+
+
+@pytest.mark.parametrize("bound", [0.03, 0.07, 0.1, 0.15])
+def test_a_bound_of_the_noise_is_out_of_reach(bound: float):
+    for limits in ((bound, 4 * bound), (bound / 4, bound)):
+        sampler = {"name": "gaussian", "std_min": limits[0], "std_max": limits[1]}
+        with pytest.raises(ConfigError, match="out of reach"):
+            actor_of("sac", control_policy(sampler=sampler), target_std=bound)
+        assert actor_of("sac", control_policy(sampler=sampler), target_std=0.99 * limits[1])
+
+
+def test_the_target_lies_between_the_bounds_in_their_own_unit(monkeypatch: pytest.MonkeyPatch):
+    """By default it is their geometric mean; with control steps of 0.05 all stds are 0.05 times."""
+    sampler = {"name": "gaussian", "std_min": 0.1, "std_max": 0.4, "std_unit": "step"}
+    found = []
+    for step in (1.0, 0.05):
+        steps = torch.full((2,), step, dtype=torch.float64)
+        monkeypatch.setattr(Normalizer, "step_size", lambda self, name, steps=steps: steps)
+        policy = make_policy("gaussian", 1, sampler=sampler)
+        targets = [
+            actor_of("sac", policy, **fields).temperature.target
+            for fields in ({}, {"target_std": 0.2}, {"target_std": 0.3})
+        ]
+        assert targets[0] == pytest.approx(targets[1])
+        numbers = policy.exec_horizon * policy.act_spec.size
+        assert targets[2] - targets[1] == pytest.approx(numbers * math.log(1.5))
+        found.append((targets[1], numbers))
+    (whole, numbers), (small, _) = found
+    assert small - whole == pytest.approx(numbers * math.log(0.05))
+
+
+def test_a_target_between_annealed_bounds_stays_where_it_began():
+    sampler = {"name": "gaussian", "std_min": 0.02, "std_max": {"start": 0.3, "end": 0.1}}
+    policy = control_policy(sampler=sampler)
+    begun = actor_of("sac", policy).temperature.target
+    policy.set_progress(0.5)
+    assert actor_of("sac", policy).temperature.target == begun
+    assert policy.progress == 0.5

@@ -13,7 +13,6 @@ from small_control import GAIN, NUM_ENVS, Control, control_policy, gain
 from robo_rl.algo.off_policy.base import OffPolicy
 from robo_rl.algo.off_policy.sac import Sac
 from robo_rl.algo.off_policy.td3 import Td3
-from robo_rl.core.errors import ConfigError
 from robo_rl.data.replay import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.pytree import flatten
@@ -226,11 +225,6 @@ def test_demonstrations_have_their_share(share):
     td3.update(world.rollout(policy, 1))
     assert int(td3.replay.sample(16, td3.generator).demo.sum()) == round(16 * share)
     assert td3.replay.num_demos == (9 if share else 0)
-
-
-def test_a_subset_beyond_the_ensemble_is_refused():
-    with pytest.raises(ConfigError, match="subset"):
-        learner(Td3, control_policy(), target_aggregation={"mode": "subset_min", "subset": 3})
 
 
 @pytest.mark.parametrize(("algo", "family", "fields"), CASES, ids=IDS)

@@ -7,7 +7,6 @@ import torch
 from pydantic import ValidationError
 
 from robo_rl.algo.off_policy.td_targets import CategoricalBackup, ScalarBackup, make_backup
-from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.heads import HeadConfig
@@ -118,7 +117,7 @@ def test_the_mean_of_a_law_backed_up_is_the_backup_of_its_mean(rule, generator):
 def test_what_has_no_law_is_refused(generator):
     critic = make()
     lower = EnsembleAggregation(EnsembleAggregation.Config(mode="lower_bound"), 2)
-    with pytest.raises(ConfigError, match="lower_bound"):
+    with pytest.raises(ValueError, match="lower_bound"):
         make_backup(critic, critic, lower, generator)
     with pytest.raises(ValidationError, match="categorical needs bounds"):
         HeadConfig(kind="categorical")

@@ -192,6 +192,18 @@ def test_a_method_is_given_its_best_setting_once_all_its_pilots_are_kept(plan: S
     assert second.cells.keys() == {"middle 100", "middle 101"}
 
 
+def test_a_setting_may_be_a_name_or_nothing_and_may_refer_to_other_keys(here: Path):
+    linked = {"stages": {"online": {"algo": {"epochs": "${stages.online.updates}"}}}}
+    settings = {"default": [None, linked], "sde": [{}, "method/ncdpo"], "gaussian": [{}, {}]}
+    write_suite(here, pilots=PILOTS | {"settings": settings})
+    plan = load_plan("tiny")
+    choices = choose_settings(plan.pilot_plan(), records(plan.pilot_plan(), {}), "final")
+    tried = {m: [each.overrides for each in c.trials] for m, c in choices.methods.items()}
+    assert tried["default"] == [{}, linked]
+    assert tried["sde"][1]["stages"]["online"]["algo"]["ratio"] == "noise_conditioned"
+    assert choices.valid(plan) == choices
+
+
 def test_reported_cells_have_the_chosen_setting_and_say_which(plan: SuitePlan, tmp_path: Path):
     pilots = plan.pilot_plan()
     choices = choose_settings(pilots, records(pilots, {"default@1": 0.6}), "final")

@@ -105,6 +105,36 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
         ),
         (online(algo={"name": "sac", "target_std": 9.0}), "stages.online: .*out of reach"),
         (
+            {"launch": {"processes": 2}, **online(algo="td3")},
+            "stages.online: launch: Td3 does not learn in several processes",
+        ),
+        (
+            {"launch": {"processes": 2}, **online(algo={"reused_rollouts": 1})},
+            "stages.online: algo.reused_rollouts: .* found 2 processes",
+        ),
+        (
+            {"launch": {"processes": 3}},
+            "stages.online: online.num_envs; expected a multiple of 3, found 8",
+        ),
+        (
+            online(algo={"name": "td3", "warm_start_critics": True, "scale_rewards": False}),
+            "stages.online: no earlier stage makes a critics",
+        ),
+        (
+            online(algo={"name": "sac", "target_aggregation": {"mode": "subset_min", "subset": 3}}),
+            "target_aggregation.subset: larger than the ensemble; expected at most 2, found 3",
+        ),
+        (
+            online(
+                algo={
+                    "name": "sac",
+                    "target_aggregation": {"mode": "quantile"},
+                    "critic": {"head": {"kind": "categorical", "bounds": [0.0, 1.0]}},
+                }
+            ),
+            "target_aggregation.mode: no member's law",
+        ),
+        (
             {"policy": {**POLICY, "name": "gaussian", "num_steps": 1}, **online(algo="nft")},
             "stages.online: algorithm 'nft' needs a policy that is cloned by undoing noise",
         ),
