@@ -200,4 +200,4 @@ def check_artifacts(stage: type[StageTraits], artifacts: Iterable[str], label: s
 
 def missing_artifact(kind: str) -> str:
     """Return the message for a missing artifact."""
-    return f"no earlier stage makes a {kind}; put a stage that does before this one"
+    return f"no earlier stage makes the {kind}; put a stage that does before this one"

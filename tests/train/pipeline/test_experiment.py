@@ -90,7 +90,7 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
         ),
         (
             online(process_reward={"weight": 1.0}),
-            "stages.online: no earlier stage makes a success",
+            "stages.online: no earlier stage makes the success",
         ),
         (
             {"policy": {**POLICY, "sampler": "flow_ode"}},
@@ -118,7 +118,7 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
         ),
         (
             online(algo={"name": "td3", "warm_start_critics": True, "scale_rewards": False}),
-            "stages.online: no earlier stage makes a critics",
+            "stages.online: no earlier stage makes the critics",
         ),
         (
             online(algo={"name": "sac", "target_aggregation": {"mode": "subset_min", "subset": 3}}),
@@ -161,11 +161,11 @@ def test_what_would_fail_in_a_later_stage_fails_at_once(changes: dict[str, Any],
 @pytest.mark.parametrize(
     ("stages", "says"),
     [
-        (["online"], r"stages\.online: no earlier stage makes a policy"),
-        (["bc"], r"stages\.bc: no earlier stage makes a dataset"),
-        (["scratch", "export"], r"stages\.export: no earlier stage makes a dataset"),
-        (["distill", "collect"], r"stages\.distill: no earlier stage makes a policy"),
-        (["record"], r"stages\.record: no earlier stage makes a policy"),
+        (["online"], r"stages\.online: no earlier stage makes the policy"),
+        (["bc"], r"stages\.bc: no earlier stage makes the dataset"),
+        (["scratch", "export"], r"stages\.export: no earlier stage makes the dataset"),
+        (["distill", "collect"], r"stages\.distill: no earlier stage makes the policy"),
+        (["record"], r"stages\.record: no earlier stage makes the policy"),
     ],
 )
 def test_a_stage_that_nothing_is_made_for_fails_at_once(stages: list[str], says: str):

@@ -78,7 +78,7 @@ def test_a_stage_takes_up_the_newest_artifact(tmp_path: Path):
     context = Context(experiment(), tmp_path / "03-distill", earlier)
     assert context.artifact("policy") == tmp_path / "02-online" / "best"
     assert context.artifact("log") == tmp_path / "01-bc" / "log"
-    with pytest.raises(GateError, match="no earlier stage makes a dataset"):
+    with pytest.raises(GateError, match="no earlier stage makes the dataset"):
         context.artifact("dataset")
 
 

@@ -59,7 +59,7 @@ def test_without_a_stage_that_makes_them_there_is_nothing_to_inherit(
 ):
     ended = run(runner, tmp_path, offline=False)
     assert ended.status == 2
-    assert "there are no critics to begin from" in ended.output
+    assert "no earlier stage makes the critics" in ended.output
 
 
 @pytest.mark.slow

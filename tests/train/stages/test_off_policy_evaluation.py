@@ -84,7 +84,7 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
     config = write_experiment(tmp_path, stages=stages, waive={})
     ended = runner.run("run", config, "--out", tmp_path / "runs")
     assert ended.status == 2
-    assert "no earlier stage makes a" in ended.output
+    assert "no earlier stage makes the" in ended.output
     assert "Traceback" not in ended.output
 
 

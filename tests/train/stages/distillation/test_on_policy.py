@@ -72,7 +72,7 @@ def test_a_student_that_sees_less_comes_nearer_and_its_teacher_is_known(teacher,
 
 
 def test_a_teacher_that_is_not_there_or_has_other_chains_is_refused(teacher, tmp_path: Path):
-    with pytest.raises(ConfigError, match=r"opd\.teacher.*nowhere"):
+    with pytest.raises(ConfigError, match=r"no teacher.*nowhere"):
         distil(experiment(str(tmp_path / "nowhere"), seed=1), tmp_path / "a")
     with pytest.raises(SpecError, match="another horizon"):
         distil(experiment(str(teacher), seed=1, horizon=8), tmp_path / "b")
